@@ -1,0 +1,38 @@
+"""A batch: part of a forest of shared prefixes, cut to a token budget. What an engine is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quail_engine.prompts.request import Ids
+
+
+@dataclass(frozen=True)
+class Node:
+    """A run of tokens after its parent's; everything below a node shares its KV."""
+
+    number: int  # unique in the schedule; parents come before their children
+    parent: int  # number of the node before it, in this batch or an earlier one still held; -1 = a root
+    ids: Ids  # 1 to `CHUNK_TOKENS` tokens; a longer segment is a chain of nodes cut every CHUNK_TOKENS
+
+
+@dataclass(frozen=True)
+class Read:
+    node: int  # number of a node of this batch: logits are read at its last token
+    rows: Ids  # head rows, i.e. token ids whose logits are wanted
+    request: int  # index of the request in the schedule
+    part: int  # index of the read in the request's readout
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Nodes in depth-first order, what is read after them, and which KV may be dropped when it has run."""
+
+    nodes: tuple[Node, ...]
+    reads: tuple[Read, ...]
+    keep: frozenset[int]  # numbers of nodes whose KV a later batch of the schedule reads; all other KV is dropped after this batch
+
+    @property
+    def tokens(self) -> int:
+        """Fresh tokens of this batch."""
+        return sum(len(node.ids) for node in self.nodes)

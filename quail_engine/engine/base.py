@@ -1,0 +1,38 @@
+"""The engine contract: token ids in, logits out. An engine never sees text, SQL or the answer store."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from quail_engine.batching.batch import Batch
+from quail_engine.prompts.request import Logits
+
+
+class Engine(Protocol):
+    """Prefills batches. One thread at a time; the batches of a schedule come in order."""
+
+    @property
+    def weights(self) -> str:
+        """sha256 of the source weights; part of every answer's key."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """Precision class, part of every answer's key: 'full' for fp32, bf16 and fp16."""
+        ...
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Expected rate of fresh tokens, measured on this machine; for estimates only."""
+        ...
+
+    def score(self, batch: Batch) -> list[Logits]:
+        """One float32 vector a read of `batch`, in the order of `batch.reads`.
+
+        A NaN says that the request failed. KV of the nodes in `batch.keep` stays until a batch comes that no longer keeps it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Frees weights and KV; the engine is not used afterwards."""
+        ...

@@ -1,0 +1,46 @@
+"""The unit of work: a prompt as token segments, and what is read after it. Token ids only; nothing here knows text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = tuple[int, ...]
+"""Token ids. Tuples, so that segments hash and compare by content."""
+
+Logits = NDArray[np.float32]
+
+
+class Readout(Protocol):
+    """What is read after a request's last segment, and how the logits become the answer's numbers.
+
+    Read `i` extends the request by the tokens `suffixes[i]` (often none) and takes, at the last token, the logits of the
+    head rows `rows[i]`. The same readout serves every request of a question.
+    """
+
+    @property
+    def suffixes(self) -> tuple[Ids, ...]: ...
+
+    @property
+    def rows(self) -> tuple[Ids, ...]: ...
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        """The answer's numbers, float32, from one logits vector a read: one margin for JUDGE, a number a label else."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question about one row, ready for a model."""
+
+    segments: tuple[Ids, ...]  # root first, none empty; every boundary is an exact cut, whatever is shared
+    readout: Readout
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that this request would cost alone."""
+        return sum(map(len, self.segments)) + sum(map(len, self.readout.suffixes))

@@ -1,0 +1,115 @@
+"""One frozen settings object, validated in one place; unknown keys raise and list the known ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from quail_engine.errors import SettingsError
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "engine": ("local", "mock"),
+    "tokens": ("run", "keep", "off"),
+    "on_overlong": ("null", "error", "truncate"),
+    "sql_dialect": ("duckdb", "snowflake", "bigquery"),
+    "ai_views": ("table", "error"),
+    "dtype": ("auto", "float32", "bfloat16"),
+}
+_ANSWERS_KEYS = ("path", "mode")
+_ANSWERS_MODES = ("read_write", "read_only", "off")
+
+
+@dataclass(frozen=True)
+class AnswersSettings:
+    """Where answers are kept. `path` None means memory only: nothing outlives the session."""
+
+    path: str | None = ".quail/answers"  # folder, absolute or relative to the working directory
+    mode: str = "read_write"  # read_only recalls but never writes; off does neither
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a session answers AI calls. Build it with `Settings.of`, which validates."""
+
+    engine: str = "local"  # local: prefill an open-weight model here; mock: deterministic rules, no weights
+    model: str = "qwen2.5-coder-0.5b"  # a name of `quail models list`, a converted folder or a GGUF file
+    models_path: str | None = None  # folder (or URL) that holds model artefacts; None: the user's cache
+    device: str = "auto"  # auto | cpu
+    dtype: str = "auto"  # auto | float32 | bfloat16; auto takes the faster one on this machine
+    cpu_threads: int | None = None  # None: all cores
+    answers: AnswersSettings = field(default_factory=AnswersSettings)
+    tokens: str = "run"  # run: token ids of the rows on disk until the session ends; keep; off: memory only
+    threshold: float = 0.5  # AI_FILTER is TRUE at this probability and above
+    on_overlong: str = "null"  # null | error | truncate
+    max_error_ratio: float = 0.05  # failed / asked above which a statement fails
+    max_requests: int = 100_000  # a round that would ask more is refused before it asks
+    max_seconds: float = 3_600.0  # likewise, by the estimate
+    token_budget: int = 2_048  # fresh tokens a forward pass
+    sql_dialect: str = "duckdb"
+    ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
+    mock_fail: str | None = None  # mock only: a document that contains this phrase fails
+    mock_margin: Mapping[str, float] = field(default_factory=dict)  # mock only: phrase in a document → its margin
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings from plain values (a profile's `quail:` block, keyword arguments).
+
+        Raises SettingsError for an unknown key or a value that the key cannot take.
+        """
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise SettingsError(f"Unknown quail setting {key!r}{_nearest(key, known)}. Known settings: {', '.join(known)}.")
+        given = dict(values)
+        given["answers"] = _answers(given.get("answers"), mock=given.get("engine") == "mock")
+        settings = cls(**{k: v for k, v in given.items() if v is not None})
+        _validate(settings)
+        return settings
+
+
+def _answers(value: Any, mock: bool) -> AnswersSettings:
+    """`answers:` is a path, a mapping or absent. A mock's answers cost nothing, so by default they stay in memory."""
+    if value is None:
+        return AnswersSettings(path=None) if mock else AnswersSettings()
+    if isinstance(value, AnswersSettings):
+        return value
+    if isinstance(value, str):
+        return AnswersSettings(path=value)
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"answers must be a path or a mapping with {', '.join(_ANSWERS_KEYS)}, not {value!r}.")
+    for key in value:
+        if key not in _ANSWERS_KEYS:
+            raise SettingsError(f"Unknown key answers.{key}{_nearest(key, _ANSWERS_KEYS)}. Known: {', '.join(_ANSWERS_KEYS)}.")
+    answers = AnswersSettings(**value)
+    if answers.mode not in _ANSWERS_MODES:
+        raise SettingsError(f"answers.mode must be one of {', '.join(_ANSWERS_MODES)}, not {answers.mode!r}.")
+    return answers
+
+
+def _validate(settings: Settings) -> None:
+    for name, choices in _CHOICES.items():
+        if getattr(settings, name) not in choices:
+            raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
+    for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0)):
+        _number(settings, name, lowest, highest)
+    for name in ("max_requests", "max_seconds"):
+        _number(settings, name, 0, float("inf"))
+    for name in ("token_budget", "cpu_threads"):
+        if getattr(settings, name) is not None:
+            _number(settings, name, 1, float("inf"))
+    if not isinstance(settings.mock_margin, Mapping):
+        raise SettingsError("mock_margin must map a phrase to a number, as {'phrase': 0.0}.")
+
+
+def _number(settings: Settings, name: str, lowest: float, highest: float) -> None:
+    value = getattr(settings, name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
+        span = f"between {lowest:g} and {highest:g}" if highest != float("inf") else f"{lowest:g} or more"
+        raise SettingsError(f"{name} must be a number {span}, not {value!r}.")
+
+
+def _nearest(key: str, known: tuple[str, ...] | list[str]) -> str:
+    near = difflib.get_close_matches(key, known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
