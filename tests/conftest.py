@@ -1,0 +1,63 @@
+"""Fixtures that more than one test file uses: data and models that are not part of the repository, and golden texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Project fixtures of dbt's own adapter tests; pytest accepts this name in the top-level conftest only.
+pytest_plugins = ["dbt.tests.fixtures.project"]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+GOLDEN = REPOSITORY / "tests" / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the texts under tests/golden; review them as a diff")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of public data sets (Parquet) that are not in the repository: $QUAIL_DATA, or shared/data beside the checkout."""
+    folder = Path(os.environ.get("QUAIL_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no data sets at {folder}: set QUAIL_DATA to their folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Callable[[str], Path]:
+    """Gives the converted folder of a model of the registry, or skips the test where the weights are not on this machine."""
+    from quail_engine.errors import ModelError
+    from quail_engine.models import find
+
+    def folder(name: str) -> Path:
+        try:
+            return Path(find(name, None).path)
+        except ModelError as error:
+            pytest.skip(f"no weights of {name} here: {error}")
+
+    return folder
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def golden(update_golden: bool) -> Callable[[str, str], None]:
+    """Compares a text with `tests/golden/<name>`; with --update-golden writes it there instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update_golden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} does not exist: run pytest --update-golden and review the file"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
