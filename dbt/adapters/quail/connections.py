@@ -1,0 +1,86 @@
+"""Connections: dbt-duckdb's, opened in an environment that answers AI calls."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.context import SpawnContext
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from dbt.adapters.contracts.connection import AdapterRequiredConfig, Connection, ConnectionState
+from dbt.adapters.duckdb.connections import DuckDBConnectionManager
+from dbt.adapters.exceptions.connection import FailedToConnectError
+from dbt_common.exceptions import DbtDatabaseError
+
+from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment, create
+from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
+from quail_engine import QuailError, Session
+
+
+class QuailConnectionManager(DuckDBConnectionManager):
+    """The environment stays where dbt-duckdb keeps it, in `DuckDBConnectionManager._ENV`: it names that class in several
+    places, and a value of our own would hide it."""
+
+    TYPE = "quail"
+    _RUN_LOG: RunLog | None = None  # of the project this process runs; one at a time, as with the environment
+
+    def __init__(self, config: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
+        super().__init__(config, mp_context)
+        # `dbt debug` builds an adapter from the profile alone: no project, no target folder.
+        folder = getattr(config, "project_target_path", None)
+        QuailConnectionManager._RUN_LOG = RunLog(Path(folder)) if folder else None
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """Raises FailedToConnectError with DuckDB's reason, which for a locked file names the process that holds it."""
+        base, credentials = DuckDBConnectionManager, connection.credentials
+        try:
+            with base._LOCK:
+                if connection.state != ConnectionState.OPEN and (base._ENV is None or base._ENV.creds != credentials):
+                    cls.close_all_connections()
+                    base._ENV = create(credentials)  # type: ignore[assignment]  # declared as None
+            opened = base.open(connection)
+        except duckdb.Error as error:
+            connection.handle = None
+            connection.state = ConnectionState.FAIL
+            raise FailedToConnectError(str(error)) from error
+        opened.handle.cursor().run_log = cls._RUN_LOG
+        return opened
+
+    @classmethod
+    def close_all_connections(cls) -> None:
+        base = DuckDBConnectionManager
+        with base._LOCK:
+            if base._ENV is not None:
+                base._ENV.shut_down()
+            base.close_all_connections()
+
+    @classmethod
+    def session(cls) -> Session:
+        environment = cls.env()
+        assert isinstance(environment, QuailEnvironment), "opened by another adapter's connection manager"
+        return environment.session
+
+    def thread_cursor(self) -> QuailCursor:
+        return self.get_thread_connection().handle.cursor()
+
+    @contextmanager
+    def exception_handler(self, sql: str, connection_name: str = "master") -> Iterator[None]:
+        with super().exception_handler(sql, connection_name):
+            try:
+                yield
+            except (duckdb.Error, QuailError) as error:
+                self.rollback_if_open()
+                raise DbtDatabaseError(str(error)) from error
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> QuailAdapterResponse:
+        """Affected rows of the last statement, and the AI counts of the node so far: the statement dbt calls `main` holds no
+        AI call in incremental, snapshot and external nodes."""
+        return QuailAdapterResponse.of(cursor.rowcount, cursor.report)
+
+
+atexit.register(QuailConnectionManager.close_all_connections)

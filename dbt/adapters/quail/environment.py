@@ -1,0 +1,107 @@
+"""The DuckDB instance of a dbt process and the cursors into it: the one place where dbt's statements meet `quail_engine`.
+
+A statement without an AI call is DuckDB's, byte for byte. One with an AI call goes to the session, on the same DuckDB
+connection and so inside the transaction that dbt has open.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from dbt.adapters.duckdb.environments import RetryableCursor
+from dbt.adapters.duckdb.environments.local import DuckDBConnectionWrapper, DuckDBCursorWrapper, LocalEnvironment
+from dbt.adapters.duckdb.environments.motherduck import MotherDuckEnvironment
+from dbt_common.events.contextvars import get_node_info
+
+import quail_engine
+from dbt.adapters.quail.credentials import QuailCredentials
+from dbt.adapters.quail.reports import RunLog
+from quail_engine import QuailError, RunReport, Session
+
+
+class QuailCursor(DuckDBCursorWrapper):
+    """A cursor of one dbt thread. Sums what its AI statements cost since `start_node`."""
+
+    def __init__(self, cursor: Any, session: Session, run_log: RunLog | None = None) -> None:
+        super().__init__(cursor)
+        self.run_log = run_log
+        self.ai_views: str | None = None  # the running node's policy; None: the profile's
+        self.report: RunReport | None = None  # sum over the running node's AI statements; None: it had none
+        self._session = session
+
+    @property
+    def connection(self) -> Any:
+        """The DuckDB connection itself, without dbt-duckdb's wrappers."""
+        return self._cursor._cursor if isinstance(self._cursor, RetryableCursor) else self._cursor
+
+    def start_node(self, ai_views: str | None) -> None:
+        self.ai_views = ai_views
+        self.report = None
+
+    def execute(self, sql: str, bindings: Any = None) -> Any:
+        """Runs a statement as DuckDB's own `execute` does, AI calls answered. Raises QuailError and DuckDB's errors."""
+        if not self._has_ai_call(sql):
+            return super().execute(sql, bindings)
+        if bindings is not None:
+            raise QuailError(
+                "A statement with an AI call cannot take bound parameters: its text is what is planned and remembered. "
+                "Write the values into the statement, or put them in a table and join it."
+            )
+        # dbt's node is a context variable of this thread; the engine's threads do not have it.
+        node = get_node_info().get("unique_id")
+        report = self._session.execute(self.connection, sql, node=node, ai_views=self.ai_views)
+        self.report = report if self.report is None else self.report + report
+        if self.run_log is not None:
+            self.run_log.append(node, sql, report)
+        return self._cursor
+
+    def sql(self, query: str, *args: Any, **kwargs: Any) -> Any:
+        """`con.sql` of a Python model. A query with AI calls runs now, into a temporary table that the relation reads."""
+        if not self._has_ai_call(query):
+            return self._cursor.sql(query, *args, **kwargs)
+        name = f"quail_relation_{uuid.uuid4().hex}"
+        self.execute(f"create temporary table {name} as (\n{query.rstrip().rstrip(';')}\n)")
+        return self._cursor.table(name)
+
+    query = sql
+
+    def _has_ai_call(self, sql: str) -> bool:
+        return quail_engine.mentions_ai(sql) and self._session.contains_ai(sql)
+
+    def interrupt(self) -> None:
+        """Stops what runs on this cursor, called by another thread: questions not yet asked, then DuckDB."""
+        self._session.cancel(self.connection)
+        self.connection.interrupt()
+
+
+class QuailEnvironment(LocalEnvironment):
+    """A DuckDB file or memory, the session that answers AI calls in it, and the cursors that use both."""
+
+    def __init__(self, credentials: QuailCredentials) -> None:
+        super().__init__(credentials)
+        self.session = Session(credentials.engine_settings())
+
+    def handle(self) -> DuckDBConnectionWrapper:
+        with self.lock:
+            if self.conn is None:
+                self.conn = self.initialize_db(self.creds, self._plugins)
+                # Once an instance, and before any transaction: functions are created transactionally.
+                self.session.register(self.conn)
+        handle = super().handle()
+        handle._cursor = QuailCursor(handle._cursor._cursor, self.session)
+        return handle
+
+    def shut_down(self) -> None:
+        """Frees the model and the instance. `close` alone frees the instance: with `keep_open: false` dbt-duckdb calls it
+        between nodes."""
+        self.close()
+        self.session.close()
+
+
+class QuailMotherDuckEnvironment(QuailEnvironment, MotherDuckEnvironment):
+    """A MotherDuck database: AI calls are answered here, tables are stored there."""
+
+
+def create(credentials: QuailCredentials) -> QuailEnvironment:
+    return QuailMotherDuckEnvironment(credentials) if credentials.is_motherduck else QuailEnvironment(credentials)

@@ -1,0 +1,71 @@
+"""The adapter: what dbt and its macros call. Everything that is not about AI calls is dbt-duckdb's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.duckdb.impl import DuckDBAdapter
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+import quail_engine
+from dbt.adapters.quail.connections import QuailConnectionManager
+from quail_engine import QuailError
+
+logger = AdapterLogger("Quail")
+
+_AI_VIEWS = ("table", "error")
+
+
+class QuailAdapter(DuckDBAdapter):
+    ConnectionManager = QuailConnectionManager
+    connections: QuailConnectionManager
+
+    def debug_query(self) -> None:
+        """DuckDB answers, then the model answers one question. Raises DbtRuntimeError with what to do."""
+        super().debug_query()
+        try:
+            checks = self.connections.session().check()
+        except QuailError as error:
+            raise DbtRuntimeError(str(error)) from error
+        for name, value in checks:
+            logger.info(f"{name}: {value}")
+
+    def pre_model_hook(self, config: Any) -> Any:
+        context = super().pre_model_hook(config)
+        self.connections.thread_cursor().start_node(self._ai_views(config) if hasattr(config, "model") else None)
+        return context
+
+    @available
+    def ai_view_becomes_table(self, config: Any, sql: str) -> bool:
+        """Whether a view model must be stored as a table, because DuckDB cannot evaluate an AI call when the view is read.
+
+        Warns when so. Raises DbtRuntimeError where `ai_views: error` is set.
+        """
+        if not quail_engine.mentions_ai(sql) or not self.connections.session().contains_ai(sql):
+            return False
+        name = config.model.name
+        if (self._ai_views(config) or self.config.credentials.engine_settings().ai_views) == "error":
+            raise DbtRuntimeError(
+                f"The view {name} contains an AI call, and `ai_views` is `error`. A view would keep the call in DuckDB, which "
+                "cannot answer it when the view is read. Write materialized='table' or 'incremental' in the model's config, or "
+                "set `ai_views: table` in the profile or `quail_ai_views: table` on the model to store such views as tables."
+            )
+        logger.warning(
+            f"{name} is configured as a view and contains an AI call, so it is stored as a table: a view would keep the call "
+            "in DuckDB, which cannot answer it when the view is read. Write materialized='table' in its config to silence this."
+        )
+        return True
+
+    @staticmethod
+    def _ai_views(config: Any) -> str | None:
+        """The node's `quail_ai_views`, from its config or its `meta`; None where neither names it."""
+        value = config.get("quail_ai_views")
+        if value is None:
+            meta = config.get("meta")
+            value = meta.get("quail_ai_views") if isinstance(meta, Mapping) else None
+        if value is not None and value not in _AI_VIEWS:
+            raise DbtRuntimeError(f"quail_ai_views must be one of {', '.join(_AI_VIEWS)}, not {value!r}.")
+        return value
