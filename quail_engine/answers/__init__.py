@@ -1,0 +1,8 @@
+"""Answers by content key: recall, remember, upkeep. The only public names are the ones below."""
+
+from quail_engine.answers.answer import Answer
+from quail_engine.answers.keys import answer_key, question_key
+from quail_engine.answers.store import AnswerStore
+from quail_engine.answers.upkeep import CheckReport, QuestionStats, StoreStats
+
+__all__ = ["Answer", "AnswerStore", "CheckReport", "QuestionStats", "StoreStats", "answer_key", "question_key"]

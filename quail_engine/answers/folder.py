@@ -1,0 +1,59 @@
+"""Where a store's files lie: `segments/*.parquet`, `journals/*.journal`, and `damaged/` for what `check` took out."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from quail_engine.answers import files
+from quail_engine.errors import AnswerStoreError
+
+
+@dataclass(frozen=True)
+class Folder:
+    root: Path  # absolute
+
+    @property
+    def segments(self) -> Path:
+        return self.root / "segments"
+
+    @property
+    def damaged(self) -> Path:
+        return self.root / "damaged"
+
+    @property
+    def journals(self) -> Path:
+        return self.root / "journals"
+
+    def create(self) -> None:
+        """Makes the folders, mode 0700, and a `.gitignore` that keeps answers out of a repository. Raises OSError."""
+        for path in (self.root, self.segments, self.journals):
+            files.private_folder(path)
+        if not (self.root / ".gitignore").exists():
+            files.write_private(self.root / ".gitignore", b"*\n")
+
+    def journal_paths(self) -> list[Path]:
+        return sorted(self.journals.glob("*.journal"))
+
+    def new_journal(self) -> Path:
+        """A name that no other process takes; the oldest sorts first."""
+        return self.journals / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.journal"
+
+    @contextmanager
+    def upkeep(self) -> Iterator[None]:
+        """Held while segments are rewritten or moved, so that one process at a time does it.
+
+        Raises AnswerStoreError where another process is at it, OSError where the folder cannot be written.
+        """
+        descriptor = files.open_private(self.root / "upkeep.lock", os.O_RDWR | os.O_CREAT)
+        try:
+            if not files.try_lock(descriptor):
+                raise AnswerStoreError(f"Another process is at work on all the answers at {self.root}. Try again later.")
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,47 @@
+"""Content keys: an answer is found again by what was asked, and by nothing else.
+
+The question key is the sha256 of a JSON array in ASCII without blanks, whose elements are, in this order: the word
+`quail-question/1`; sha256 of the weights; precision class; profile and layout version; task; the template's parts (texts, and
+numbers for arguments); `[label, description]` pairs in order; the anchor; the instructions; `[[inputs…], answer]` pairs.
+
+The answer key is the sha256 of the question key followed by each argument as its length in bytes (8, little-endian) and its
+UTF-8 text. Both are the same in every process and on every machine; a change of either is a new schema of the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from quail_engine.calls import Question
+
+KEY_BYTES = 32
+_FORMAT = "quail-question/1"
+
+
+def question_key(weights: str, precision: str, layout: str, question: Question) -> bytes:
+    """Key of a question as one model is asked it: everything that an answer depends on except the row's own texts."""
+    content = [
+        _FORMAT,
+        weights,
+        precision,
+        layout,
+        question.task.value,
+        list(question.template.parts),
+        [[label.text, label.description] for label in question.labels],
+        question.anchor,
+        question.instructions,
+        [[list(example.inputs), example.answer] for example in question.examples],
+    ]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode("ascii")).digest()
+
+
+def answer_key(question_key: bytes, arguments: Sequence[str]) -> bytes:
+    """Key of the answer for one row; `arguments` are the texts of the template's arguments, in order of their numbers."""
+    content = [question_key]
+    for argument in arguments:
+        # A lone surrogate has no UTF-8; it still gets a key of its own instead of an error.
+        text = argument.encode("utf-8", "surrogatepass")
+        content += (len(text).to_bytes(8, "little"), text)
+    return hashlib.sha256(b"".join(content)).digest()

@@ -1,0 +1,232 @@
+"""The answer store: recall what was asked before, remember what was answered now.
+
+Answers go to this process's journal as they come; at `SEAL_ANSWERS` the journal becomes a segment. A journal that a process
+left behind is adopted by the next one that writes, so there are never more journals than processes wrote at once. Processes
+share a folder without a server: every file has one writer, and files appear and vanish whole.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from quail_engine.answers import journal, upkeep
+from quail_engine.answers.answer import Answer
+from quail_engine.answers.folder import Folder
+from quail_engine.answers.journal import Record, Writer
+from quail_engine.answers.keys import KEY_BYTES
+from quail_engine.answers.segments import Segments, Stored
+from quail_engine.answers.upkeep import CheckReport, StoreStats
+from quail_engine.errors import AnswerStoreError
+from quail_engine.settings import AnswersSettings
+
+SEAL_ANSWERS = 1 << 16
+SYNC_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Tail:
+    """What has been read of another process's journal."""
+
+    end: int
+    answers: dict[bytes, Stored]
+
+
+class AnswerStore:
+    """Answers by content key. Nothing is opened or created before the first use. Safe to use from several threads.
+
+    Every method raises AnswerStoreError where the folder cannot be read or written.
+    """
+
+    def __init__(self, settings: AnswersSettings, namespace: str) -> None:
+        """`namespace` is the engine's name: a mock's answers lie in a folder apart, `<path>/mock`, and never meet a model's."""
+        keeps = settings.path is not None and settings.mode != "off"
+        root = Path(settings.path or "").expanduser().absolute()
+        self._folder = Folder(root / "mock" if namespace == "mock" else root) if keeps else None
+        self._mode = settings.mode
+        self._segments = Segments(self._folder.segments) if self._folder else None
+        self._lock = threading.RLock()
+        self._recent: dict[bytes, Stored] = {}  # what our own journal holds, or all there is without a folder
+        self._tails: dict[Path, _Tail] = {}  # journals of other processes
+        self._writer: Writer | None = None
+        self._synced = time.monotonic()
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """The answers that are known, of this process and, as far as they are on disk, of all others."""
+        if self._mode == "off" or not keys:
+            return {}
+        found: dict[bytes, Stored] = {}
+        with self._reading():
+            # Journals before segments: a journal that is sealed in between is then found in its segment.
+            with self._lock:
+                self._read_tails()
+                for answers in (self._recent, *(tail.answers for tail in self._tails.values())):
+                    for key in keys if answers else ():
+                        if key in answers:
+                            found[key] = answers[key].newest(found.get(key))
+            if self._segments:
+                for key, stored in self._segments.recall(keys).items():
+                    found[key] = stored.newest(found.get(key))
+        return {key: stored.answer for key, stored in found.items()}
+
+    def remember(
+        self,
+        question_key: bytes,
+        template_text: str,
+        answers: Sequence[tuple[bytes, Answer]],
+        model: str = "",
+        dtype: str = "",
+    ) -> None:
+        """Keeps the answers to one question by their keys; durable after the next `flush`, or a second later.
+
+        Template, model and dtype are for people (statistics, clearing); they are no part of any key. A later answer to the
+        same key replaces an earlier one.
+        """
+        if self._mode != "read_write" or not answers:
+            return
+        assert len(question_key) == KEY_BYTES, "not a question key"
+        for key, answer in answers:
+            assert len(key) == KEY_BYTES, "not an answer key"
+            assert all(map(math.isfinite, answer.values)), "a failed request has no answer to remember"
+        keys, kept = zip(*answers, strict=True)
+        record = Record(question_key, template_text, model, dtype, time.time_ns() // 1000, keys, kept)
+        with self._lock, self._writing():
+            if self._folder:
+                self._append(self._folder, record)
+            self._note(self._recent, [record])
+            if self._folder and len(self._recent) >= SEAL_ANSWERS:
+                self._seal(self._folder)
+
+    def flush(self) -> None:
+        """Returns when everything remembered is on disk and would survive a power cut."""
+        with self._lock, self._writing():
+            if self._writer:
+                self._writer.sync()
+                self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Flushes, and leaves the journal to the next process. Memory-only answers are gone; the store is not used again."""
+        with self._lock, self._writing():
+            if self._writer:
+                self._writer.close()
+                self._writer = None
+        if self._segments:
+            self._segments.close()
+
+    def stats(self) -> StoreStats:
+        """What the store holds. A store without a folder knows no templates and gives only the number of answers."""
+        if not self._folder or not self._segments:
+            return StoreStats("", len(self._recent), 0, 0, 0, ())
+        with self._reading():
+            return upkeep.stats(self._folder, self._segments)
+
+    def check(self) -> CheckReport:
+        """Verifies every segment and journal; a damaged segment is moved to the folder `damaged`, and only it is lost."""
+        with self._upkeep() as folder:
+            return upkeep.check(folder)
+
+    def compact(self) -> None:
+        """Merges all segments and abandoned journals into few files, each answer once."""
+        with self._upkeep() as folder:
+            assert self._segments
+            upkeep.compact(folder, self._segments)
+
+    def clear(self, template: str | None = None, model: str | None = None, before: datetime | None = None) -> int:
+        """Deletes the answers to which every given condition applies (all answers, without one) and says how many.
+
+        `before` keeps what is as new or newer; it has a time zone. Answers in the journals of running processes stay.
+        """
+        with self._upkeep() as folder:
+            assert self._segments
+            return upkeep.clear(folder, self._segments, template, model, before)
+
+    def _append(self, folder: Folder, record: Record) -> None:
+        if self._writer is None:
+            self._writer = self._open(folder)
+        self._writer.append(record)
+        if time.monotonic() - self._synced >= SYNC_SECONDS:
+            self._writer.sync()
+            self._synced = time.monotonic()
+
+    def _open(self, folder: Folder) -> Writer:
+        """An abandoned journal to go on with, else a new one. An abandoned one that is full is sealed on the way."""
+        folder.create()
+        for path in folder.journal_paths():
+            writer = Writer.adopt(path)
+            if writer is None:
+                continue
+            self._writer = writer
+            self._tails.pop(path, None)
+            self._note(self._recent, journal.read(path)[0])
+            if len(self._recent) < SEAL_ANSWERS:
+                return writer
+            self._seal(folder)
+        return Writer.create(folder.new_journal())
+
+    def _seal(self, folder: Folder) -> None:
+        """Our journal becomes a segment; the next answer begins another journal."""
+        assert self._writer, "a journal is open"
+        upkeep.seal(folder, self._writer)
+        self._writer = None
+        self._recent = {}
+
+    def _read_tails(self) -> None:
+        """Takes in what other processes have appended to their journals since we last looked."""
+        paths = self._folder.journal_paths() if self._folder else []
+        others = [path for path in paths if self._writer is None or path != self._writer.path]
+        self._tails = {path: self._tails.get(path, _Tail(0, {})) for path in others}
+        for path, tail in list(self._tails.items()):
+            try:
+                if path.stat().st_size > tail.end:
+                    records, tail.end = journal.read(path, tail.end)
+                    self._note(tail.answers, records)
+            except FileNotFoundError:
+                del self._tails[path]  # sealed since the listing
+
+    @staticmethod
+    def _note(answers: dict[bytes, Stored], records: Sequence[Record]) -> None:
+        for record in records:
+            for key, answer in zip(record.keys, record.answers, strict=True):
+                answers[key] = Stored(record.time, answer).newest(answers.get(key))
+
+    @contextmanager
+    def _upkeep(self) -> Iterator[Folder]:
+        if not self._folder or self._mode != "read_write":
+            raise AnswerStoreError("These answers are not kept in a folder that may be written: there is nothing to do.")
+        with self._lock, self._writing():
+            self._folder.create()
+            with self._folder.upkeep():
+                if self._writer:
+                    self._seal(self._folder)
+                yield self._folder
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, duckdb.Error) as error:
+            raise AnswerStoreError(f"The answers at {self._root} cannot be read: {error}.") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, duckdb.Error) as error:
+            raise AnswerStoreError(
+                f"The answers at {self._root} cannot be written: {error}. What was kept before is not lost. Make room or give"
+                " write permission, or set `answers` to another folder, or its mode to read_only."
+            ) from error
+
+    @property
+    def _root(self) -> str:
+        return str(self._folder.root) if self._folder else "(memory)"
