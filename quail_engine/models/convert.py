@@ -1,0 +1,168 @@
+"""Converts a GGUF file, once, into the folder that the engine loads: quail.json, model.safetensors, tokenizer.json.
+
+Matrices become bfloat16 (the engine's own precision), norms and biases float32; Q and K are put in the half-split order of
+RoPE. Tensors are converted in blocks of rows, so memory stays small, and the folder appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quail_engine.errors import ModelError
+from quail_engine.models.architecture import Source, read_architecture, tensor_sources
+from quail_engine.models.gguf_file import GgufFile, Tensor, read_gguf
+from quail_engine.prompts.profiles import profile_of_tokenizer
+from quail_engine.prompts.tokenizer import tokenizer_json
+
+CONVERTER = 1  # raised when the same file converts to other bytes, so that old folders are converted anew
+_BLOCK_VALUES = 1 << 23  # values dequantised at a time: 32 MB of float32
+
+
+def convert(source: Path, source_sha256: str, target: Path, name: str) -> None:
+    """Converts `source` (of that sha256, which the caller has verified) into the folder `target`.
+
+    A folder that another process puts there meanwhile is as good as ours and stays. Raises ModelError for a file that is
+    damaged or of a kind the engine cannot run, and then leaves nothing behind.
+    """
+    gguf = _read(source)
+    architecture, config = read_architecture(gguf)
+    sources = tensor_sources(gguf, architecture, config)
+    tokenizer = tokenizer_json(gguf.metadata)
+    profile = profile_of_tokenizer(gguf.metadata["tokenizer.ggml.pre"])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    workspace = Path(tempfile.mkdtemp(prefix=".convert-", dir=target.parent))
+    try:
+        finished = workspace / "model"
+        finished.mkdir()
+        files = {
+            "model.safetensors": _write_safetensors(finished / "model.safetensors", gguf.tensors, sources),
+            "tokenizer.json": _write_text(finished / "tokenizer.json", tokenizer),
+        }
+        description = {
+            "name": name,
+            "source_sha256": source_sha256,
+            "converter": CONVERTER,
+            "profile": profile,
+            "architecture": architecture,
+            "config": asdict(config),
+            "files": files,
+        }
+        _write_text(finished / "quail.json", json.dumps(description, indent=2) + "\n")
+        _move(finished, target, workspace)
+    except OSError as error:
+        raise ModelError(f"The model {name} cannot be written to {target}: {error}.") from error
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _write_text(path: Path, text: str) -> str:
+    """Writes a text file; gives its sha256."""
+    path.write_bytes(text.encode())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(source: Path) -> GgufFile:
+    try:
+        return read_gguf(source)
+    except ImportError as error:
+        raise ModelError("Converting a model needs the extra `local`: pip install 'dbt-quail[local]'.") from error
+
+
+def is_current(folder: Path) -> bool:
+    """Whether a folder holds a model that this version of the converter wrote."""
+    try:
+        content = json.loads((folder / "quail.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("converter") == CONVERTER
+
+
+def _move(finished: Path, target: Path, workspace: Path) -> None:
+    """Puts a finished folder in its place; an outdated one there goes away with the workspace."""
+    try:
+        if target.exists() and not is_current(target):
+            target.rename(workspace / "outdated")
+        finished.rename(target)
+    except OSError:
+        if not is_current(target):  # else another process was faster, with the same bytes
+            raise
+
+
+def _write_safetensors(path: Path, tensors: Mapping[str, Tensor], sources: Mapping[str, Source]) -> str:
+    """Writes the tensors in safetensors' layout; gives the file's sha256."""
+    vectors_first = sorted(sources, key=lambda name: (len(sources[name].shape), name))  # so float32 data stays aligned
+    header: dict[str, object] = {}
+    offset = 0
+    for name in vectors_first:
+        shape = sources[name].shape
+        end = offset + math.prod(shape) * (4 if len(shape) == 1 else 2)
+        header[name] = {"dtype": "F32" if len(shape) == 1 else "BF16", "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for chunk in (len(encoded).to_bytes(8, "little"), encoded):
+            file.write(chunk)
+            digest.update(chunk)
+        for name in vectors_first:
+            for block in _blocks(tensors[sources[name].name], sources[name]):
+                file.write(block.data)
+                digest.update(block.data)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _blocks(tensor: Tensor, source: Source) -> Iterator[NDArray[np.float32] | NDArray[np.uint16]]:
+    """A tensor's values in their final type and order, some rows at a time."""
+    if len(source.shape) == 1:
+        values = _dequantised(tensor, tensor.data).reshape(-1)
+        yield values[half_split_order(values.size, source.interleaved_heads)]
+        return
+    rows, columns = source.shape
+    order = half_split_order(rows, source.interleaved_heads)
+    step = max(1, _BLOCK_VALUES // columns)
+    for start in range(0, rows, step):
+        yield to_bfloat16(_dequantised(tensor, tensor.data[order[start : start + step]]))
+
+
+def _dequantised(tensor: Tensor, stored: NDArray[np.uint8]) -> NDArray[np.float32]:
+    from gguf import GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    kind = GGMLQuantizationType(tensor.quantisation)
+    try:
+        return np.ascontiguousarray(dequantize(stored, kind), np.float32)
+    except NotImplementedError as error:
+        raise ModelError(f"Tensor {tensor.name} is stored as {kind.name}, which cannot be converted.") from error
+
+
+def half_split_order(rows: int, interleaved_heads: int) -> NDArray[np.int64]:
+    """For each row of the half-split order of RoPE, the stored row. With 0 interleaved heads, the rows as they are.
+
+    Half-split rotates row i of a head with row i + head_dim/2; interleaved storage has the two side by side.
+    """
+    order = np.arange(rows, dtype=np.int64)
+    if not interleaved_heads:
+        return order
+    halves: NDArray[np.int64] = order.reshape(interleaved_heads, -1, 2).swapaxes(1, 2)
+    return halves.reshape(rows)
+
+
+def to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The bits of the nearest bfloat16, ties to even; a NaN stays one."""
+    bits = values.view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
