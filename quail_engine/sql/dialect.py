@@ -1,0 +1,88 @@
+"""DuckDB's dialect with the AI functions, and with the character span of every expression that matters to us.
+
+sqlglot keeps the position of names only. The rewrite replaces text by span and copies sibling conditions as they were
+written, so the parser notes where each operand, argument, clause and query begins and ends (`span`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+Parsed = TypeVar("Parsed")
+
+_SPAN = "quail_span"
+
+AI_FUNCTIONS = ("AI_FILTER", "AI_JOIN", "AI_SCORE", "AI_CLASSIFY", "AI_CLASSIFY_SCORES")
+GENERATIVE_FUNCTIONS = (
+    "AI_COMPLETE", "AI_EXTRACT", "AI_AGG", "AI_SUMMARIZE_AGG", "AI_SUMMARIZE", "AI_GENERATE", "AI_TRANSLATE", "AI_QUERY",
+    "AI_GEN", "AI_EMBED", "AI_SIMILARITY", "AI_SENTIMENT", "AI_PARSE_DOCUMENT", "AI_REDACT", "AI_TRANSCRIBE",
+)  # fmt: skip
+
+
+class AiFunction(exp.Expression, exp.Func):
+    """A call of one of AI_FUNCTIONS; `name` is the function, in upper case."""
+
+    arg_types = {"expressions": False, "name": True}  # noqa: RUF012 - sqlglot's own form
+    is_var_len_args = True
+    _sql_names = []  # noqa: RUF012
+
+    @property
+    def name(self) -> str:
+        return str(self.args["name"])
+
+
+def _builder(name: str) -> Callable[[list[Any]], AiFunction]:
+    return lambda args: AiFunction(expressions=args, name=name)
+
+
+def span(node: exp.Expression) -> tuple[int, int]:
+    """Character offsets of a node's text in its statement, end exclusive."""
+    found = node.meta.get(_SPAN)
+    assert found is not None, f"no span was noted for {type(node).__name__}"
+    return (found[0], found[1])
+
+
+def has_span(node: exp.Expression) -> bool:
+    return _SPAN in node.meta
+
+
+def _noting(method: Callable[..., Parsed]) -> Callable[..., Parsed]:
+    """Wraps a parser method: what it returns spans the tokens that it consumed."""
+
+    def parse(self: Any, *args: Any, **kwargs: Any) -> Parsed:
+        first = self._index
+        node = method(self, *args, **kwargs)
+        if isinstance(node, exp.Expression) and self._index > first:
+            tokens = self._tokens
+            node.meta[_SPAN] = (tokens[first].start, tokens[self._index - 1].end + 1)
+        return node
+
+    return parse
+
+
+class QuailDialect(DuckDB):
+    """The native surface: DuckDB SQL plus the AI functions."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        HEX_STRINGS = [("0x", ""), ("0X", "")]  # noqa: RUF012
+        BIT_STRINGS = [("0b", ""), ("0B", "")]  # noqa: RUF012
+
+    class Parser(DuckDB.Parser):
+        FUNCTIONS = {**DuckDB.Parser.FUNCTIONS, **{name: _builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
+
+        _parse_assignment = _noting(DuckDB.Parser._parse_assignment)
+        _parse_disjunction = _noting(DuckDB.Parser._parse_disjunction)
+        _parse_conjunction = _noting(DuckDB.Parser._parse_conjunction)
+        _parse_equality = _noting(DuckDB.Parser._parse_equality)
+        _parse_expression = _noting(DuckDB.Parser._parse_expression)
+        _parse_term = _noting(DuckDB.Parser._parse_term)
+        _parse_lambda = _noting(DuckDB.Parser._parse_lambda)
+        _parse_select_query = _noting(DuckDB.Parser._parse_select_query)
+        _parse_from = _noting(DuckDB.Parser._parse_from)
+        _parse_join = _noting(DuckDB.Parser._parse_join)
+        _parse_cte = _noting(DuckDB.Parser._parse_cte)
+        _parse_function_call = _noting(DuckDB.Parser._parse_function_call)

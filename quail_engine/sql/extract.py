@@ -1,0 +1,210 @@
+"""From an AI function in the tree to an `AiCall`: prompt, labels, options, each checked here, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from quail_engine.calls import AiCall, Kind, Label, Question, Task, Template
+from quail_engine.sql.constants import NotConstantError, constant_text, constant_value
+from quail_engine.sql.dialect import AiFunction, span
+from quail_engine.sql.options import Given, parse_examples, parse_options, split_options
+from quail_engine.sql.source import Source
+from quail_engine.sql.template import parse_template, template_of_expression
+
+_KINDS = {
+    "AI_FILTER": Kind.FILTER,
+    "AI_JOIN": Kind.FILTER,
+    "AI_SCORE": Kind.SCORE,
+    "AI_CLASSIFY": Kind.CLASSIFY,
+    "AI_CLASSIFY_SCORES": Kind.CLASSIFY_SCORES,
+}
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    template: Template
+    arguments: tuple[str, ...]  # SQL, one an argument that the template uses
+    warnings: tuple[str, ...] = ()
+
+
+def extract_call(node: AiFunction, source: Source) -> AiCall:
+    """The call at `node`, without guard, dependencies and level. Raises SqlError, underlining what is wrong."""
+    kind = _KINDS[node.name]
+    positional, option_nodes = split_options(node.expressions)
+    if not positional:
+        raise source.error_at(node, f"{node.name} needs a prompt.", f"{node.name}(PROMPT('Is it urgent? {{0}}', body))")
+    given = parse_options(option_nodes, source)
+    if kind in (Kind.CLASSIFY, Kind.CLASSIFY_SCORES):
+        return _classify(node, kind, positional, given, option_nodes, source)
+    return _judge(node, kind, positional, given, option_nodes, source)
+
+
+def _judge(
+    node: AiFunction,
+    kind: Kind,
+    positional: Sequence[exp.Expression],
+    given: Given,
+    option_nodes: Sequence[exp.Expression],
+    source: Source,
+) -> AiCall:
+    if given.multi:
+        raise source.error_at(node, f"output_mode belongs to AI_CLASSIFY; {node.name} answers TRUE or FALSE.")
+    if len(positional) > 2:
+        raise source.error_at(
+            positional[2],
+            f"{node.name} takes a question and one expression; write several with PROMPT.",
+            f"{node.name}(PROMPT('question {{0}} {{1}}', a, b))",
+        )
+    prompt = _shorthand(positional, source) if len(positional) == 2 else _prompt(positional[0], source)
+    if node.name == "AI_JOIN" and len(prompt.arguments) < 2:
+        raise source.error_at(
+            node,
+            "AI_JOIN compares the two sides of a join, so its prompt needs an argument of each.",
+            "AI_JOIN(PROMPT('Report {0} mentions {1}', a.text, b.term)), or AI_FILTER for one side",
+        )
+    question = _question(Task.JUDGE, prompt, (), given, ("true", "false"), node, option_nodes, source)
+    return _call(node, kind, question, prompt, given)
+
+
+def _classify(
+    node: AiFunction,
+    kind: Kind,
+    positional: Sequence[exp.Expression],
+    given: Given,
+    option_nodes: Sequence[exp.Expression],
+    source: Source,
+) -> AiCall:
+    if len(positional) != 2:
+        raise source.error_at(
+            node, f"{node.name} takes an input and a list of labels.", f"{node.name}(body, ['billing', 'delivery', 'other'])"
+        )
+    if given.multi and kind is Kind.CLASSIFY_SCORES:
+        raise source.error_at(
+            node, "AI_CLASSIFY_SCORES weighs the labels against each other; output_mode 'multi' is AI_CLASSIFY's."
+        )
+    prompt = _prompt(positional[0], source)
+    task = Task.TAG if given.multi else Task.CLASSIFY
+    labels_node = positional[1]
+    if isinstance(labels_node, exp.Array) or constant_text(labels_node) is not None:
+        labels = _labels(labels_node, source)
+        labels_argument = ""
+    else:
+        labels, labels_argument = (), source.sql(labels_node)
+    answers = tuple(label.text for label in labels)
+    question = _question(task, prompt, labels, given, answers, node, option_nodes, source)
+    return _call(node, kind, question, prompt, given, labels_argument)
+
+
+def _question(
+    task: Task,
+    prompt: _Prompt,
+    labels: tuple[Label, ...],
+    given: Given,
+    answers: Sequence[str],
+    node: AiFunction,
+    option_nodes: Sequence[exp.Expression],
+    source: Source,
+) -> Question:
+    anchor = given.anchor or 0
+    if anchor and anchor >= len(prompt.arguments):
+        raise source.error_at(node, f"anchor names argument {anchor}, but the prompt has {len(prompt.arguments)}.")
+    at = option_nodes[0] if option_nodes else node
+    examples = parse_examples(given.examples, len(prompt.arguments), answers, at, source) if given.examples else ()
+    return Question(task, prompt.template, labels, anchor, given.instructions, examples)
+
+
+def _call(node: AiFunction, kind: Kind, question: Question, prompt: _Prompt, given: Given, labels_argument: str = "") -> AiCall:
+    start, end = span(node)
+    warnings = prompt.warnings
+    if not prompt.arguments and not labels_argument:
+        warnings = (*warnings, f"{node.name} reads no column, so one answer serves every row.")
+    return AiCall(
+        kind, question, prompt.arguments, given.options, start, end, labels_argument=labels_argument, warnings=warnings
+    )
+
+
+def _shorthand(positional: Sequence[exp.Expression], source: Source) -> _Prompt:
+    """`AI_FILTER('question', e)`: the same as PROMPT('question {0}', e), but braces in the question are plain text."""
+    question = constant_text(positional[0])
+    if question is None:
+        raise source.error_at(
+            positional[0],
+            "With two arguments the first is the question, a constant text.",
+            f"AI_FILTER(PROMPT('question {{0}} {{1}}', {source.sql(positional[0])}, {source.sql(positional[1])}))",
+        )
+    if _is_prompt(positional[1]) or isinstance(positional[1], exp.Boolean):
+        raise source.error_at(positional[1], "The second argument is the expression that the question is about.")
+    return _Prompt(Template((f"{question} ", 0)), (source.sql(positional[1]),))
+
+
+def _is_prompt(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "PROMPT"
+
+
+def _prompt(node: exp.Expression, source: Source) -> _Prompt:
+    """PROMPT('template', …), a string put together from literals and expressions, or one expression."""
+    if not _is_prompt(node):
+        template, arguments = template_of_expression(node, source)
+        return _Prompt(template, arguments)
+    if not node.expressions:
+        raise source.error_at(node, "PROMPT needs a template.", "PROMPT('Is it urgent? {0}', body)")
+    literal, *expressions = node.expressions
+    text = constant_text(literal)
+    if text is None:
+        raise source.error_at(
+            literal, "PROMPT's template must be a constant text.", f"PROMPT('… {{0}}', {source.sql(literal)})"
+        )
+    template = parse_template(text, len(expressions), source, literal)
+    used = sorted(template.arguments)
+    number = {old: new for new, old in enumerate(used)}
+    surplus = [source.sql(e) for i, e in enumerate(expressions) if i not in number]
+    warnings = (f"The template has no place for {', '.join(surplus)}; ignored.",) if surplus else ()
+    parts = tuple(p if isinstance(p, str) else number[p] for p in template.parts)
+    return _Prompt(Template(parts), tuple(source.sql(expressions[i]) for i in used), warnings)
+
+
+def _labels(node: exp.Expression, source: Source) -> tuple[Label, ...]:
+    """Constant labels: texts, or structs with `label` and `description`."""
+    example = "['billing', 'delivery', 'other'] or [{'label': 'billing', 'description': 'money'}, …]"
+    if not isinstance(node, exp.Array):
+        raise source.error_at(node, "The labels are a list.", example)
+    labels: list[Label] = []
+    for item in node.expressions:
+        try:
+            value = constant_value(item)
+        except NotConstantError as found:
+            raise source.error_at(found.node, "A label must be a constant, or the whole list a column.", example) from None
+        try:
+            labels.append(label_of(value))
+        except ValueError as problem:
+            raise source.error_at(item, str(problem), example) from None
+    problem_found = labels_problem(labels)
+    if problem_found:
+        raise source.error_at(node, problem_found, example)
+    return tuple(labels)
+
+
+def label_of(value: object) -> Label:
+    """A label from a text or a struct. Raises ValueError with a sentence that says what is wrong."""
+    if isinstance(value, str) and value.strip():
+        return Label(value)
+    if isinstance(value, dict) and set(value) <= {"label", "description"}:
+        text, description = value.get("label"), value.get("description") or ""
+        if isinstance(text, str) and text.strip() and isinstance(description, str):
+            return Label(text, description)
+    raise ValueError(f"A label is a text that is not empty, or a struct of label and description; this one is {value!r}.")
+
+
+def labels_problem(labels: Sequence[Label]) -> str:
+    """What is wrong with a list of labels, or nothing."""
+    if len(labels) < 2:
+        return f"A choice needs two labels or more; this list has {len(labels)}."
+    seen: set[str] = set()
+    for label in labels:
+        if label.text.strip() in seen:
+            return f"The label {label.text.strip()!r} stands twice in the list."
+        seen.add(label.text.strip())
+    return ""

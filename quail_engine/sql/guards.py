@@ -1,0 +1,124 @@
+"""Guards and dependencies of a look-up: TRUE where SQL would look at the call, and what keeps it above its joins.
+
+DuckDB may evaluate a call before the cheap condition beside it, and below the join above it. The guard makes the look-up
+blind on rows that SQL would not have shown it; a column of each other relation keeps it from being pushed down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from quail_engine.sql.dialect import AiFunction, has_span
+from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, relations
+from quail_engine.sql.source import Source
+
+_BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
+_ROOTS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
+
+
+def guard_of(call: AiFunction, source: Source) -> str:
+    """The guard's SQL, built from the siblings that hold no AI call; empty when SQL always looks at the call."""
+    conditions: list[str] = []
+    child: exp.Expression = call
+    around = call.parent
+    while around is not None and not isinstance(around, _BOUNDARIES):
+        conditions += _conditions(child, around, source)
+        child, around = around, around.parent
+    return " AND ".join(dict.fromkeys(conditions))
+
+
+def _conditions(child: exp.Expression, around: exp.Expression, source: Source) -> Iterator[str]:
+    """What `around` says about when its part `child` is looked at."""
+    if isinstance(around, exp.And):
+        test = "IS TRUE" if _at_root(around) else "IS NOT FALSE"
+        yield from (f"({source.sql(s)}) {test}" for s in _siblings(child, around, exp.And))
+    elif isinstance(around, exp.Or):
+        yield from (f"({source.sql(s)}) IS NOT TRUE" for s in _siblings(child, around, exp.Or))
+    elif isinstance(around, exp.If):
+        case = around.parent
+        if isinstance(case, exp.Case):
+            yield from _failed(case, around, source)
+        if child.arg_key == "true":
+            yield from _held(around, "IS TRUE", source)
+        elif child.arg_key == "false":
+            yield from _held(around, "IS NOT TRUE", source)
+    elif isinstance(around, exp.Case) and child.arg_key == "default":
+        yield from _failed(around, None, source)
+    elif isinstance(around, exp.Coalesce):
+        before = [around.this, *around.expressions]
+        earlier = before[: next(i for i, part in enumerate(before) if part is child)]
+        yield from (f"({source.sql(e)}) IS NULL" for e in earlier if not holds_ai(e))
+    elif isinstance(around, exp.Filter) and child is around.this:
+        yield from (f"({source.sql(s)}) IS TRUE" for s in operands(around.expression.this, exp.And) if not holds_ai(s))
+
+
+def _siblings(child: exp.Expression, around: exp.Expression, connector: type[exp.Expression]) -> list[exp.Expression]:
+    other = around.expression if child is around.this else around.this
+    return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s)]
+
+
+def _failed(case: exp.Case, before: exp.If | None, source: Source) -> Iterator[str]:
+    """The conditions of a CASE that failed when its branch `before` (None: its ELSE) is looked at."""
+    for branch in case.args["ifs"]:
+        if branch is before:
+            return
+        yield from _held(branch, "IS NOT TRUE", source)
+
+
+def _held(branch: exp.If, test: str, source: Source) -> Iterator[str]:
+    """The condition of an IF or of one WHEN with a test behind it; nothing where an AI call decides it."""
+    subject = branch.parent.this if isinstance(branch.parent, exp.Case) else None
+    if not holds_ai(branch.this) and not holds_ai(subject):
+        condition = source.sql(branch.this)
+        yield f"(({source.sql(subject)}) = ({condition})) {test}" if subject is not None else f"({condition}) {test}"
+
+
+def _at_root(node: exp.Expression) -> bool:
+    """Whether an AND is the condition of its clause itself, so that what is not TRUE is dropped."""
+    around = node.parent
+    while isinstance(around, (exp.And, exp.Paren)):
+        around = around.parent
+    return isinstance(around, _ROOTS)
+
+
+def depends_of(call: AiFunction, place: Place, source: Source) -> tuple[str, ...]:
+    """One column of every relation joined in the scope that the call's own arguments do not surely read."""
+    scope = place.scope
+    if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
+        return ()
+    named = [r for r in relations(scope, place.join) if r.alias_or_name]
+    if len(named) < 2 or (place.clause > Clause.WHERE and _grouped(scope) and not _inside_aggregate(call, scope)):
+        return ()
+    read = {column.table for column in call.find_all(exp.Column) if column.table}
+    return tuple(_column_of(r, scope) for r in named if r.alias_or_name not in read)
+
+
+def _grouped(scope: exp.Select) -> bool:
+    """Whether the scope's select list sees groups, where a plain column may not stand."""
+    if scope.args.get("group") or scope.args.get("having"):
+        return True
+    return any(_own_aggregate(item, scope) for item in scope.expressions)
+
+
+def _own_aggregate(item: exp.Expression, scope: exp.Select) -> bool:
+    return any(a.find_ancestor(exp.Select) is scope and a.find_ancestor(exp.Window) is None for a in item.find_all(exp.AggFunc))
+
+
+def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
+    aggregate = call.find_ancestor(exp.AggFunc, exp.Select)
+    return isinstance(aggregate, exp.AggFunc) and aggregate.find_ancestor(exp.Select) is scope
+
+
+def _column_of(relation: exp.Expression, scope: exp.Select) -> str:
+    """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
+    name = relation.alias_or_name
+    for column in scope.find_all(exp.Column):
+        if column.table == name and not isinstance(column.this, exp.Star) and column.find_ancestor(exp.Select) is scope:
+            return f"{_quoted(name)}.{_quoted(column.name)}"
+    return f"({_quoted(name)} IS NULL)"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,109 @@
+"""The options of an AI call: a struct literal or named arguments after its positional ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from quail_engine.calls import Example, Options
+from quail_engine.sql.constants import NotConstantError, constant_value, key_name
+from quail_engine.sql.source import Source
+
+KNOWN = (
+    "threshold", "selectivity", "anchor", "model", "examples", "instructions", "on_overlong", "max_error_ratio",
+    "output_mode", "symmetric", "order",
+)  # fmt: skip
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "on_overlong": ("null", "error", "truncate"),
+    "output_mode": ("single", "multi"),
+    "order": ("as_written",),
+}
+_SHARES = ("threshold", "selectivity", "max_error_ratio")
+
+
+@dataclass(frozen=True)
+class Given:
+    """The options of one call: those that change the question, and the rest as `Options`."""
+
+    options: Options
+    anchor: int | None
+    instructions: str
+    examples: tuple[Any, ...]  # as written; `parse_examples` checks them once the prompt is known
+    multi: bool  # output_mode 'multi'
+
+
+def split_options(arguments: Sequence[exp.Expression]) -> tuple[list[exp.Expression], list[exp.Expression]]:
+    """A call's arguments apart: positional ones, and the nodes that hold options (a last struct literal, named arguments)."""
+    named = [a for a in arguments if isinstance(a, (exp.Kwarg, exp.PropertyEQ))]
+    positional = [a for a in arguments if not isinstance(a, (exp.Kwarg, exp.PropertyEQ))]
+    if len(positional) > 1 and isinstance(positional[-1], exp.Struct):
+        return positional[:-1], [positional[-1], *named]
+    return positional, named
+
+
+def parse_options(nodes: Sequence[exp.Expression], source: Source) -> Given:
+    """Options from the nodes that `split_options` set apart. Raises SqlError for unknown keys and impossible values."""
+    values: dict[str, Any] = {}
+    for node in nodes:
+        for entry in node.expressions if isinstance(node, exp.Struct) else [node]:
+            key = key_name(entry.this)
+            if key not in KNOWN:
+                near = difflib.get_close_matches(key, KNOWN, 1)
+                guess = f" (did you mean {near[0]!r}?)" if near else ""
+                raise source.error_at(entry, f"Unknown option {key!r}{guess}. Known options: {', '.join(KNOWN)}.")
+            try:
+                values[key] = constant_value(entry.expression)
+            except NotConstantError as found:
+                raise source.error_at(found.node, f"Option {key!r} must be a constant.") from None
+            _check(key, values[key], entry, source)
+    return Given(
+        options=Options(**{k: values[k] for k in values if k in Options.__dataclass_fields__}),
+        anchor=values.get("anchor"),
+        instructions=values.get("instructions", ""),
+        examples=tuple(values.get("examples", ())),
+        multi=values.get("output_mode") == "multi",
+    )
+
+
+def _check(key: str, value: Any, entry: exp.Expression, source: Source) -> None:
+    """Raises unless `value` is one that option `key` takes."""
+    wanted = ""
+    if key in _CHOICES and value not in _CHOICES[key]:
+        wanted = "one of " + ", ".join(f"'{c}'" for c in _CHOICES[key])
+    elif key in _SHARES and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1):
+        wanted = "a number between 0 and 1"
+    elif key in ("model", "instructions") and not isinstance(value, str):
+        wanted = "a text"
+    elif key == "anchor" and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        wanted = "the number of an argument, 0 for the first"
+    elif key == "symmetric" and not isinstance(value, bool):
+        wanted = "true or false"
+    elif key == "examples" and not (isinstance(value, list) and value and all(isinstance(e, dict) for e in value)):
+        wanted = "a list such as [{'input': 'a text', 'answer': 'true'}]"
+    if wanted:
+        raise source.error_at(entry, f"Option {key!r} must be {wanted}, not {value!r}.")
+
+
+def parse_examples(
+    rows: Sequence[Any], arguments: int, answers: Sequence[str], entry: exp.Expression, source: Source
+) -> tuple[Example, ...]:
+    """Labelled rows: `input` (a text, or a list with one text an argument) and `answer`, which must be one of `answers`."""
+    examples = []
+    for row in rows:
+        inputs = row.get("input")
+        inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs or ())
+        answer = row.get("answer")
+        answer = str(answer).lower() if isinstance(answer, bool) else str(answer)
+        if set(row) != {"input", "answer"} or len(inputs) != arguments or answer not in answers:
+            raise source.error_at(
+                entry,
+                f"An example has 'input' ({arguments} text{'s' if arguments != 1 else ''}) and 'answer' "
+                f"(one of {', '.join(answers)}); this one is {row!r}.",
+            )
+        examples.append(Example(inputs, answer))
+    return tuple(examples)

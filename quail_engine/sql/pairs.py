@@ -1,0 +1,143 @@
+"""AI joins whose pairs can be listed by one query before any of them is asked.
+
+An AI condition between two relations of inner joins is asked on the pairs that the other conditions leave. Listing those
+pairs first lets the planner order them by anchor; a call that does not fit the rules here stays a look-up, which is
+always right. Dropping a pair must never make a row appear: so no join that fills in NULLs may come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from sqlglot import exp
+
+from quail_engine.calls import AiCall, Kind
+from quail_engine.sql.dialect import AiFunction, has_span, span
+from quail_engine.sql.scopes import Clause, holds_ai, operands, place_of
+from quail_engine.sql.source import Source
+
+
+@dataclass(frozen=True)
+class PairSpace:
+    """Where the pairs of an AI join come from. Spans are offsets into the query's text."""
+
+    call: int  # index of the call in the query
+    ctes: tuple[tuple[int, int], ...]  # the CTEs that the join can read
+    source: tuple[int, int]  # FROM and its joins
+    conditions: tuple[tuple[int, int], ...]  # conjuncts of WHERE without AI calls
+
+
+def find_pair_spaces(
+    tree: exp.Expression, nodes: Sequence[AiFunction], calls: Sequence[AiCall], source: Source
+) -> tuple[PairSpace, ...]:
+    """The pair spaces of a query's calls, in text order."""
+    found = (_pair_space(i, node, call) for i, (node, call) in enumerate(zip(nodes, calls, strict=True)))
+    return tuple(space for space in found if space is not None)
+
+
+def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
+    place = place_of(node)
+    select = place.scope
+    if call.kind is not Kind.FILTER or call.level > 0 or len(call.arguments) < 2 or not isinstance(select, exp.Select):
+        return None
+    condition = _condition_of(place.clause, place.join, select)
+    if condition is None or not any(node is operand for operand in operands(condition, exp.And)):
+        return None
+    tables = {column.table for column in node.find_all(exp.Column)}
+    if "" in tables or len(tables) < 2 or not _joins_only_drop(select):
+        return None
+    ctes = _visible_ctes(select)
+    where = select.args.get("where")
+    conjuncts = operands(where.this, exp.And) if where is not None else []
+    plain = [c for c in conjuncts if not holds_ai(c)]
+    if ctes is None or not _only_conjuncts_ask(select) or not all(has_span(c) for c in plain):
+        return None
+    start, end = span(select.args["from_"])
+    return PairSpace(
+        call=index,
+        ctes=tuple(span(cte) for cte in ctes),
+        source=(start, max([end, *(span(join)[1] for join in select.args.get("joins") or ())])),
+        conditions=tuple(span(c) for c in plain),
+    )
+
+
+def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expression | None:
+    """The whole condition that the call is a conjunct of: WHERE, or the ON of an inner join."""
+    if clause is Clause.WHERE:
+        return select.args["where"].this  # type: ignore[no-any-return]
+    inner = join is not None and not join.args.get("side") and str(join.args.get("kind") or "INNER") == "INNER"
+    return join.args.get("on") if inner and join is not None else None
+
+
+def _joins_only_drop(select: exp.Select) -> bool:
+    """No RIGHT, FULL, ASOF, POSITIONAL or NATURAL join, and no lateral source."""
+    if select.args.get("laterals") or select.args.get("from_") is None or select.args["from_"].this.args.get("joins"):
+        return False
+    for join in select.args.get("joins") or ():
+        if join.args.get("method") or str(join.args.get("side") or "") not in ("", "LEFT"):
+            return False
+        if not has_span(join) or isinstance(join.this, (exp.Lateral, exp.Unnest)):
+            return False
+    return True
+
+
+def _only_conjuncts_ask(select: exp.Select) -> bool:
+    """Every AI call in FROM is itself a conjunct of an inner join's ON, so that TRUE in its place only adds pairs."""
+    for join in select.args.get("joins") or ():
+        on = join.args.get("on")
+        asking = [operand for operand in operands(on, exp.And) if holds_ai(operand)] if on is not None else []
+        if holds_ai(join.this) or not all(isinstance(operand, AiFunction) for operand in asking):
+            return False
+        if asking and (join.args.get("side") or str(join.args.get("kind") or "INNER") != "INNER"):
+            return False
+    return not holds_ai(select.args["from_"].this)
+
+
+def _visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
+    """The CTEs that a scope can name, outermost first; None where its FROM could read a row of an outer query."""
+    blocks: list[list[exp.CTE]] = []
+    node: exp.Expression | None = select
+    inside: exp.CTE | None = None  # the CTE that the walk has just come out of
+    while node is not None:
+        with_ = node.args.get("with_") if isinstance(node, exp.Query) else None
+        if with_ is not None and with_.args.get("recursive") or not _self_contained(node):
+            return None
+        if with_ is not None:
+            blocks.append(list(_until(with_.expressions, inside)))
+        if isinstance(node, exp.CTE):
+            inside = node
+        elif not isinstance(node, exp.With):
+            inside = None
+        node = node.parent
+    ctes = [cte for block in reversed(blocks) for cte in block]
+    return None if _reads_ai(select, ctes) else [cte for cte in ctes if not holds_ai(cte)]
+
+
+def _until(ctes: Sequence[exp.CTE], last: exp.CTE | None) -> Iterator[exp.CTE]:
+    """The CTEs before `last`, all when it is None: a CTE reads only those before it."""
+    return takewhile(lambda cte: cte is not last, ctes)
+
+
+def _self_contained(node: exp.Expression) -> bool:
+    """Whether a node on the way up cannot read rows of what is around it: not so for a subquery in an expression."""
+    around = node.parent
+    if isinstance(node, exp.Subquery) and around is not None:
+        return isinstance(around, (exp.From, exp.SetOperation, exp.CTE, exp.Subquery))
+    if isinstance(node, exp.Select):
+        return around is None or isinstance(around, (exp.Subquery, exp.CTE, exp.SetOperation))
+    return True
+
+
+def _reads_ai(select: exp.Select, ctes: Sequence[exp.CTE]) -> bool:
+    """Whether the scope's rows depend on a CTE that holds AI calls."""
+    asking = {cte.alias for cte in ctes if holds_ai(cte)}
+    for cte in ctes:
+        if not holds_ai(cte) and asking.intersection(_tables(cte)):
+            asking.add(cte.alias)
+    return bool(asking.intersection(_tables(select)))
+
+
+def _tables(node: exp.Expression) -> Iterator[str]:
+    return (table.name for table in node.find_all(exp.Table))

@@ -1,0 +1,136 @@
+"""From SQL text to a `Query`: every AI call found, checked, guarded and levelled. Nothing has run yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from quail_engine.calls import AiCall
+from quail_engine.sql.dialect import AiFunction, QuailDialect, span
+from quail_engine.sql.extract import extract_call
+from quail_engine.sql.guards import depends_of, guard_of
+from quail_engine.sql.levels import level_calls
+from quail_engine.sql.pairs import PairSpace, find_pair_spaces
+from quail_engine.sql.refuse import refuse_call, refuse_query
+from quail_engine.sql.scopes import place_of
+from quail_engine.sql.source import Source
+from quail_engine.sql.statements import Form, Statement
+
+
+@dataclass(frozen=True)
+class Query:
+    """The query part of a statement with its AI calls. Spans are offsets into `text`."""
+
+    text: str
+    form: Form
+    head: str  # the statement before the query, such as `create table t as (`
+    tail: str  # and after it
+    calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
+    unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
+    fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
+    pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
+    empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked
+
+
+def analyze(text: str, statement: Statement) -> Query:
+    """The `Query` of a statement that holds an AI call. Raises SqlError for everything a user can have got wrong."""
+    if statement.query is None:
+        refuse_call(text, statement)
+    assert statement.query is not None
+    start, end = statement.query
+    source = Source(text[start:end], text, start)
+    refuse_call(text, statement)
+    tree = _parse(source, statement)
+    refuse_query(tree, source)
+    nodes = sorted(tree.find_all(AiFunction), key=span)
+    calls = _calls(tree, nodes, source)
+    return Query(
+        text=source.text,
+        form=statement.form,
+        head=text[statement.start : start],
+        tail=text[end : statement.end],
+        calls=calls,
+        unnamed=_unnamed(tree),
+        fences=_fences(tree),
+        pair_spaces=find_pair_spaces(tree, nodes, calls, source),
+        empty=_is_empty(tree),
+    )
+
+
+def _parse(source: Source, statement: Statement) -> exp.Expression:
+    try:
+        trees = sqlglot.parse(source.text, dialect=QuailDialect)
+    except SqlglotError as problem:
+        name = statement.calls[0]
+        reason = str(problem).split("\n")[0]
+        raise source.error(
+            f"This statement calls {name.text.upper()}, and its SQL cannot be read: {reason}",
+            name.start - source.offset,
+            name.end + 1 - source.offset,
+            "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
+        ) from None
+    assert len(trees) == 1 and trees[0] is not None, "statements are split before they are parsed"
+    return trees[0]
+
+
+def _calls(tree: exp.Expression, nodes: list[AiFunction], source: Source) -> tuple[AiCall, ...]:
+    levels = level_calls(tree)
+    calls: list[AiCall] = []
+    first: dict[
+        object, int
+    ] = {}  # the level of a call's first equal in its scope, so that GROUP BY x and SELECT x stay one text
+    for node in nodes:
+        place = place_of(node)
+        call = replace(
+            extract_call(node, source),
+            guard=guard_of(node, source),
+            depends=depends_of(node, place, source),
+            level=levels[id(node)],
+        )
+        if not call.guard:
+            same = (id(place.scope), replace(call, start=0, end=0, level=0))
+            level = min(first.get(same, call.level), call.level)
+            calls = [replace(c, level=level) if _equal(c, call) and first.get(same) == c.level else c for c in calls]
+            first[same] = level
+            call = replace(call, level=level)
+        calls.append(call)
+    return tuple(calls)
+
+
+def _equal(one: AiCall, other: AiCall) -> bool:
+    return replace(one, start=0, end=0, level=0) == replace(other, start=0, end=0, level=0)
+
+
+def _unnamed(tree: exp.Expression) -> tuple[tuple[int, int], ...]:
+    found = []
+    for select in tree.find_all(exp.Select):
+        for item in select.expressions:
+            if not isinstance(item, exp.Alias) and not item.is_star and item.find(AiFunction) and not item.find(exp.Columns):
+                found.append(span(item))
+    return tuple(sorted(found))
+
+
+def _fences(tree: exp.Expression) -> tuple[int, ...]:
+    """Ends of the EXCEPT and INTERSECT that a condition outside could be pushed into."""
+    ends = []
+    for operation in tree.find_all(exp.Except, exp.Intersect):
+        inside = operation.find_ancestor(exp.Subquery, exp.CTE) is not None and not isinstance(
+            operation.parent, exp.SetOperation
+        )
+        if inside and not operation.args.get("limit") and not operation.args.get("offset"):
+            ends.append(span(operation)[1])
+    return tuple(sorted(ends))
+
+
+def _is_empty(tree: exp.Expression) -> bool:
+    while isinstance(tree, exp.Subquery):
+        tree = tree.this
+    limit = tree.args.get("limit")
+    if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.this == "0":
+        return True
+    where = tree.args.get("where")
+    condition = where.this if where is not None else None
+    return isinstance(condition, exp.Boolean) and not condition.this

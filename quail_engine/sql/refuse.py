@@ -1,0 +1,96 @@
+"""What cannot be planned: refused before anything runs, with the call underlined and a rewrite that works."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from quail_engine.errors import SqlError
+from quail_engine.sql.dialect import GENERATIVE_FUNCTIONS, AiFunction
+from quail_engine.sql.scopes import holds_ai
+from quail_engine.sql.source import Source
+from quail_engine.sql.statements import Form, Statement
+
+_DML = "a table with the answers first (create table answers as select key, AI_FILTER(…) as answer from …), then {word} from that table"
+_VOLATILE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "setseed")
+
+
+def refuse_call(text: str, statement: Statement) -> None:
+    """Raises for an AI function that this dialect lacks, and for a call outside the statement's query."""
+    for token in statement.calls:
+        name = token.text.upper()
+        end = token.end + 1
+        if name in GENERATIVE_FUNCTIONS or name.startswith("GENERATE"):
+            raise SqlError(
+                f"{name} writes or measures text; this adapter only judges and classifies it, by one forward pass and no decoding.",
+                text,
+                token.start,
+                end,
+                "the question as AI_FILTER (yes or no), AI_SCORE (a probability) or AI_CLASSIFY (one of your labels)",
+            )
+        if not name.startswith("AI_"):
+            native = {"IF": "AI_FILTER", "CLASSIFY": "AI_CLASSIFY", "SCORE": "AI_SCORE"}[name]
+            raise SqlError(
+                f"AI.{name} is BigQuery's spelling; this text is DuckDB SQL.", text, token.start, end, f"{native}(…)"
+            )
+        if statement.query is None or not statement.query[0] <= token.start < statement.query[1]:
+            word = text[statement.start :].split(None, 1)[0].upper()
+            place = "before or after its query" if statement.form is not Form.OTHER else "here"
+            raise SqlError(
+                f"An AI call cannot stand {place} in {_article(word)} statement: DuckDB would evaluate it row by row, outside any plan.",
+                text,
+                token.start,
+                end,
+                _DML.format(word=word),
+            )
+
+
+def _article(word: str) -> str:
+    return f"{'an' if word[0] in 'AEIOU' else 'a'} {word}"
+
+
+def refuse_query(tree: exp.Expression, source: Source) -> None:
+    """Raises for recursive members that call, volatile sources, and calls where only a constant may stand."""
+    for with_ in tree.find_all(exp.With):
+        if with_.args.get("recursive"):
+            for cte in with_.expressions:
+                _refuse_recursive(cte, source)
+    for node in tree.find_all(exp.Anonymous, exp.Rand, exp.Uuid, exp.TableSample, exp.NextValueFor):
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, exp.Anonymous) and name not in _VOLATILE:
+            continue
+        if name in ("nextval", "setseed") or isinstance(node, exp.NextValueFor) or not _only_shown(node):
+            what = "a sample" if isinstance(node, exp.TableSample) else f"{name or type(node).__name__.lower()}()"
+            raise source.error_at(
+                node,
+                f"The statement runs several times while its AI calls are answered, and {what} gives other rows each time.",
+                "a table of that part first (create temp table picked as select …), then the AI calls over it",
+            )
+
+
+def _only_shown(node: exp.Expression) -> bool:
+    """Whether a volatile value is only a column of the outermost result, where no question depends on it."""
+    select = node.find_ancestor(exp.Select)
+    around = select.parent if select is not None else None
+    while isinstance(around, exp.Subquery):
+        around = around.parent
+    if select is None or around is not None or node.find_ancestor(AiFunction) is not None:
+        return False
+    child = node
+    while child.parent is not select and child.parent is not None:
+        child = child.parent
+    return child.arg_key == "expressions" and not holds_ai(child) and not select.args.get("distinct")
+
+
+def _refuse_recursive(cte: exp.CTE, source: Source) -> None:
+    body = cte.this
+    if not isinstance(body, exp.SetOperation):
+        return
+    member = body.expression
+    if any(table.name == cte.alias for table in member.find_all(exp.Table)):
+        call = member.find(AiFunction)
+        if call is not None:
+            raise source.error_at(
+                call,
+                "An AI call in the recursive member of a recursive CTE would be asked without end.",
+                "the recursion without AI calls, then the AI call over its result",
+            )

@@ -1,0 +1,100 @@
+"""Back to text: the user's own characters with each AI call replaced by what stands for its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from quail_engine.calls import AiCall, Kind
+from quail_engine.sql.pairs import PairSpace
+from quail_engine.sql.query import Query
+
+LOOK_UPS = {
+    Kind.FILTER: "__quail_bool",
+    Kind.SCORE: "__quail_double",
+    Kind.CLASSIFY: "__quail_text",
+    Kind.CLASSIFY_SCORES: "__quail_map",
+}
+LIST_LOOK_UP = "__quail_list"
+
+
+def render(query: Query, tags: Sequence[str], tables: Mapping[int, str], names: Sequence[str]) -> str:
+    """The query with look-ups in place of AI calls.
+
+    `tags[i]` names call i to its look-up; a call in `tables` is a membership test on that answer table instead.
+    `names[j]` is the name of the unaliased select item `query.unnamed[j]`.
+    """
+    stands = {i: _stand_in(query, i, tags, tables) for i in range(len(query.calls))}
+    extra = [(end, f" AS {_quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
+    extra += [(end, " OFFSET 0") for end in query.fences]
+    return _spliced(query, (0, len(query.text)), stands, extra)
+
+
+def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> str:
+    """A query for the distinct argument texts of an AI join, one column an argument: `a0`, `a1`, …
+
+    Other AI calls in its FROM count as TRUE, or as their answer table where they have one.
+    """
+    call = query.calls[space.call]
+    stands = {i: _membership(call_, tables[i]) if i in tables else "TRUE" for i, call_ in enumerate(query.calls)}
+    ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
+    columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(call.arguments))
+    conditions = [f"({query.text[start:end]})" for start, end in space.conditions]
+    conditions += [f"{_text(argument)} IS NOT NULL" for argument in call.arguments]
+    source = _spliced(query, space.source, stands, [])
+    with_ = f"WITH {ctes} " if ctes else ""
+    return f"{with_}SELECT DISTINCT {columns} {source} WHERE {' AND '.join(conditions)}"
+
+
+def _stand_in(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> str | None:
+    """What replaces a call; None for one that lies inside another's argument, whose text is spliced with it."""
+    call = query.calls[index]
+    if any(other.start < call.start and call.end <= other.end for other in query.calls):
+        return None
+    return _membership(call, tables[index]) if index in tables else _look_up(query, index, tags)
+
+
+def _look_up(query: Query, index: int, tags: Sequence[str]) -> str:
+    call = query.calls[index]
+    function = LIST_LOOK_UP if call.question.task.value == "tag" else LOOK_UPS[call.kind]
+    arguments = [_text(_with_inner(query, index, argument, tags)) for argument in call.arguments]
+    if call.labels_argument:
+        arguments.append(f"CAST(to_json({call.labels_argument}) AS VARCHAR)")
+    guard = f"({call.guard})" if call.guard else "TRUE"
+    inputs = ", ".join((f"'{tags[index]}'", guard, *call.depends, *arguments))
+    return f"{function}({inputs})"
+
+
+def _with_inner(query: Query, index: int, argument: str, tags: Sequence[str]) -> str:
+    """An argument's text with the calls inside it replaced."""
+    outer = query.calls[index]
+    inner = [i for i, c in enumerate(query.calls) if outer.start < c.start and c.end <= outer.end]
+    for i in sorted(inner, key=lambda i: query.calls[i].start - query.calls[i].end):
+        text = query.text[query.calls[i].start : query.calls[i].end]
+        argument = argument.replace(text, _look_up(query, i, tags))
+    return argument
+
+
+def _membership(call: AiCall, table: str) -> str:
+    values = ", ".join(map(_text, call.arguments))
+    columns = ", ".join(f"a{i}" for i in range(len(call.arguments)))
+    return f"(({values}) IN (SELECT ({columns}) FROM {table}))"
+
+
+def _text(argument: str) -> str:
+    return f"CAST({argument} AS VARCHAR)"
+
+
+def _spliced(query: Query, part: tuple[int, int], stands: Mapping[int, str | None], extra: Sequence[tuple[int, str]]) -> str:
+    """A part of the query's text with calls replaced and texts inserted; every other character as it was."""
+    edits = [(c.start, c.end, text) for c, text in ((query.calls[i], s) for i, s in stands.items()) if text is not None]
+    edits += [(at, at, text) for at, text in extra]
+    pieces, at = [], part[0]
+    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
+        if part[0] <= start and end <= part[1]:
+            pieces += [query.text[at:start], text]
+            at = end
+    return "".join([*pieces, query.text[at : part[1]]])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

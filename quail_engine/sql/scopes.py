@@ -1,0 +1,113 @@
+"""Where an expression stands: its scope (the SELECT or set operation around it) and the clause of that scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sqlglot import exp
+
+from quail_engine.sql.dialect import AiFunction
+from quail_engine.sql.source import Source
+
+
+class Clause(IntEnum):
+    """The clauses of a scope in the order in which SQL evaluates them."""
+
+    FROM = 0
+    ON = 1
+    WHERE = 2
+    GROUP = 3
+    HAVING = 4
+    SELECT = 5
+    QUALIFY = 6
+    ORDER = 7
+
+
+_CLAUSE_OF_ARG = {
+    "with_": Clause.FROM,
+    "from_": Clause.FROM,
+    "laterals": Clause.FROM,
+    "joins": Clause.ON,
+    "where": Clause.WHERE,
+    "group": Clause.GROUP,
+    "having": Clause.HAVING,
+    "expressions": Clause.SELECT,
+    "distinct": Clause.SELECT,
+    "windows": Clause.SELECT,
+    "qualify": Clause.QUALIFY,
+    "order": Clause.ORDER,
+    "limit": Clause.ORDER,
+    "offset": Clause.ORDER,
+}
+
+
+def clause_of(child: exp.Expression) -> Clause:
+    """The clause of a direct part of a SELECT or set operation."""
+    return _CLAUSE_OF_ARG.get(str(child.arg_key), Clause.SELECT)
+
+
+@dataclass(frozen=True)
+class Place:
+    scope: exp.Query  # the nearest SELECT or set operation around
+    clause: Clause
+    join: exp.Join | None  # the join whose ON it stands in
+    root: exp.Expression  # the node directly below the scope (Where, Join, a select item, …)
+
+
+def place_of(node: exp.Expression) -> Place:
+    """The scope and clause of an expression inside a query."""
+    child, around = node, node.parent
+    join: exp.Join | None = None
+    while around is not None and not isinstance(around, (exp.Select, exp.SetOperation)):
+        if isinstance(around, exp.Join):
+            join = around
+        child, around = around, around.parent
+    assert around is not None, "an AI call stands outside every query"
+    clause = clause_of(child)
+    if clause is Clause.ON and join is not None and not _within(node, join.args.get("on")):
+        clause = Clause.FROM  # the joined relation itself, such as the argument of a table function
+    return Place(around, clause, join if clause is Clause.ON else None, child)
+
+
+def _within(node: exp.Expression, ancestor: exp.Expression | None) -> bool:
+    around: exp.Expression | None = node
+    while around is not None:
+        if around is ancestor:
+            return True
+        around = around.parent
+    return False
+
+
+def holds_ai(node: exp.Expression | None) -> bool:
+    return node is not None and node.find(AiFunction) is not None
+
+
+def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp.Expression]:
+    """The relations of a FROM clause that expressions can name, in order, up to and with a join."""
+    source = select.args.get("from_")
+    if source is None:
+        return
+    yield source.this
+    for join in (*(source.this.args.get("joins") or ()), *(select.args.get("joins") or ())):
+        semi = str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI")
+        if join is up_to or not semi:
+            yield join.this
+        if join is up_to:
+            return
+    yield from select.args.get("laterals") or ()
+
+
+def unwrapped(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def operands(node: exp.Expression, connector: type[exp.Expression]) -> list[exp.Expression]:
+    """The operands of a chain of AND (or OR), parentheses seen through where they hold another such chain."""
+    inner = unwrapped(node)
+    if isinstance(inner, connector):
+        return operands(inner.this, connector) + operands(inner.expression, connector)
+    return [node]

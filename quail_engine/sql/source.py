@@ -1,0 +1,41 @@
+"""The text of a statement, as it was written; expressions are copied from it and errors point into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from quail_engine.errors import SqlError
+from quail_engine.sql.dialect import span
+
+
+@dataclass(frozen=True)
+class Source:
+    text: str  # the query's own text; spans of its nodes are offsets into it
+    statement: str  # the whole text that the user sent, for errors
+    offset: int  # where `text` begins in `statement`
+
+    def sql(self, node: exp.Expression) -> str:
+        """The node's text, to the byte."""
+        start, end = span(node)
+        return self.text[start:end]
+
+    def error(self, reason: str, start: int, end: int, rewrite: str | None = None) -> SqlError:
+        return SqlError(reason, self.statement, self.offset + start, self.offset + end, rewrite)
+
+    def error_at(self, node: exp.Expression, reason: str, rewrite: str | None = None) -> SqlError:
+        """An error that underlines a node, or the nearest part of it whose place is known."""
+        start, end = nearest_span(node)
+        return self.error(reason, start, end, rewrite)
+
+
+def nearest_span(node: exp.Expression) -> tuple[int, int]:
+    """The span of a node, else of the nearest node around it that has one."""
+    around: exp.Expression | None = node
+    while around is not None:
+        found = around.meta.get("quail_span")
+        if found:
+            return (found[0], found[1])
+        around = around.parent
+    return (0, 1)

@@ -1,0 +1,181 @@
+"""Statements: the text cut at its semicolons, each told apart by its first words, and the query inside it found by span.
+
+Token work only; nothing is parsed here, so a statement without an AI call costs one regular expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType
+
+from quail_engine.errors import SqlError
+from quail_engine.sql.dialect import AI_FUNCTIONS, GENERATIVE_FUNCTIONS, QuailDialect
+
+_GATE = re.compile(r"(?i)\bai_[a-z]|\bai\s*\.\s*[a-z]|\bai_query\b")
+_DOTTED = ("IF", "CLASSIFY", "SCORE", "GENERATE", "GENERATE_BOOL", "GENERATE_TABLE", "GENERATE_TEXT")
+_QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT")
+
+
+class Form(Enum):
+    """What a statement does with the query inside it."""
+
+    QUERY = "query"
+    CREATE_TABLE = "create table"
+    CREATE_VIEW = "create view"
+    INSERT = "insert"
+    COPY = "copy"
+    DESCRIBE = "describe"
+    EXPLAIN = "explain"
+    OTHER = "other"  # no query that an AI call could stand in
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a text. Offsets are into the text."""
+
+    start: int
+    end: int
+    form: Form
+    query: tuple[int, int] | None  # span of the query inside it; None for OTHER
+    calls: tuple[Token, ...]  # name tokens of the AI calls in it; empty: goes to DuckDB as it came
+    head: tuple[Token, ...]  # tokens before the query
+
+
+def mentions_ai(text: str) -> bool:
+    """Whether a text may hold an AI call: a cheap look for a name, in comments and strings too."""
+    return _GATE.search(text) is not None
+
+
+def contains_ai(text: str) -> bool:
+    """Whether a text holds an AI call, and not only a comment or a string that mentions one."""
+    return mentions_ai(text) and any(statement.calls for statement in split(text))
+
+
+def split(text: str) -> list[Statement]:
+    """The statements of a text in order. Raises SqlError when it cannot be cut into tokens."""
+    try:
+        tokens = QuailDialect().tokenize(text)
+    except TokenError as problem:
+        position = _GATE.search(text)
+        assert position is not None, "split is for texts that mention an AI function"
+        raise SqlError(f"This text cannot be cut into SQL tokens: {problem}.", text, *position.span()) from None
+    statements, current = [], []
+    for token in [*tokens, None]:
+        if token is None or token.token_type is TokenType.SEMICOLON:
+            if current:
+                statements.append(_statement(text, current))
+            current = []
+        else:
+            current.append(token)
+    return statements
+
+
+def _statement(text: str, tokens: list[Token]) -> Statement:
+    calls = tuple(t for i, t in enumerate(tokens) if _is_call(tokens, i))
+    form, first, last = _query_of(tokens)
+    query = None if first is None else (tokens[first].start, tokens[last].end + 1)
+    head = tuple(tokens[:first])
+    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, head)
+
+
+def _is_call(tokens: list[Token], index: int) -> bool:
+    """Whether the token names an AI function and an opening bracket follows."""
+    if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
+        return False
+    name = tokens[index].text.upper()
+    if name in AI_FUNCTIONS or name in GENERATIVE_FUNCTIONS:
+        return index == 0 or tokens[index - 1].text.upper() not in ("MACRO", "FUNCTION", "TABLE", "VIEW")
+    dotted = index > 1 and tokens[index - 1].token_type is TokenType.DOT and tokens[index - 2].text.upper() == "AI"
+    return dotted and name in _DOTTED
+
+
+def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
+    """The statement's form, and the first and last token of its query."""
+    words = [token.text.upper() for token in tokens[:6]]
+    last = len(tokens) - 1
+    if words[0] in _QUERY_STARTS or tokens[0].token_type is TokenType.L_PAREN:
+        return (Form.OTHER, None, last) if words[0] == "WITH" and _is_dml(tokens) else (Form.QUERY, 0, last)
+    if words[0] == "CREATE":
+        form = Form.CREATE_TABLE if "TABLE" in words else Form.CREATE_VIEW if "VIEW" in words else Form.OTHER
+        begin = _at_depth_zero(tokens, ("AS",)) if form is not Form.OTHER else None
+        return (Form.OTHER, None, last) if begin is None or begin == last else (form, begin + 1, _without_data(tokens))
+    if words[0] == "INSERT":
+        begin = _insert_query(tokens)
+        return (Form.OTHER, None, last) if begin is None else (Form.INSERT, begin, _insert_end(tokens, begin))
+    if words[0] == "COPY" and len(tokens) > 2 and tokens[1].token_type is TokenType.L_PAREN:
+        return Form.COPY, 2, _closing(tokens, 1) - 1
+    if words[0] in ("DESCRIBE", "DESC") and last > 0:
+        return Form.DESCRIBE, 1, last
+    if words[0] == "EXPLAIN" and last > 0:
+        begin = 2 if words[1] == "ANALYZE" else 1
+        return Form.EXPLAIN, begin, last
+    return Form.OTHER, None, last
+
+
+def _is_dml(tokens: list[Token]) -> bool:
+    return _at_depth_zero(tokens, ("INSERT", "UPDATE", "DELETE", "MERGE")) is not None
+
+
+def _at_depth_zero(tokens: list[Token], words: tuple[str, ...], start: int = 0) -> int | None:
+    """Index of the first token outside brackets that is one of `words`."""
+    depth = 0
+    for index in range(start, len(tokens)):
+        if tokens[index].token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE):
+            depth += 1
+        elif tokens[index].token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE):
+            depth -= 1
+        elif depth == 0 and tokens[index].text.upper() in words and tokens[index].token_type is not TokenType.STRING:
+            return index
+    return None
+
+
+def _closing(tokens: list[Token], opening: int) -> int:
+    """Index of the bracket that closes the one at `opening`; the last token when it is never closed."""
+    depth = 0
+    for index in range(opening, len(tokens)):
+        depth += (tokens[index].token_type is TokenType.L_PAREN) - (tokens[index].token_type is TokenType.R_PAREN)
+        if depth == 0:
+            return index
+    return len(tokens) - 1
+
+
+def _without_data(tokens: list[Token]) -> int:
+    """Last token of a CREATE TABLE's query: WITH [NO] DATA behind it is not part of it."""
+    words = [token.text.upper() for token in tokens[-3:]]
+    if words[-3:] == ["WITH", "NO", "DATA"]:
+        return len(tokens) - 4
+    return len(tokens) - 3 if words[-2:] == ["WITH", "DATA"] else len(tokens) - 1
+
+
+def _insert_query(tokens: list[Token]) -> int | None:
+    """Where the query of an INSERT begins: at its first word, or at the bracket around it."""
+    depth = 0
+    for index, token in enumerate(tokens):
+        word = token.text.upper()
+        if token.token_type is TokenType.L_PAREN:
+            if depth == 0 and index + 1 < len(tokens) and tokens[index + 1].text.upper() in _QUERY_STARTS:
+                return index
+            depth += 1
+        elif token.token_type is TokenType.R_PAREN:
+            depth -= 1
+        elif depth == 0 and word in _QUERY_STARTS and token.token_type is not TokenType.STRING:
+            return index
+    return None
+
+
+def _insert_end(tokens: list[Token], begin: int) -> int:
+    """Last token of an INSERT's query: ON CONFLICT and RETURNING are not part of it."""
+    at = begin
+    while (found := _at_depth_zero(tokens, ("ON", "RETURNING"), at)) is not None:
+        if (
+            tokens[found].text.upper() == "RETURNING"
+            or tokens[found + 1 : found + 2]
+            and tokens[found + 1].text.upper() == "CONFLICT"
+        ):
+            return found - 1
+        at = found + 1
+    return len(tokens) - 1
