@@ -1,0 +1,118 @@
+"""How logits become an answer's numbers: a judgement, a choice among labels, or a judgement a label.
+
+All arithmetic is float32. A NaN among an answer's logits makes every number of that answer NaN: a request fails as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quail_engine.errors import ModelError
+from quail_engine.prompts.request import Ids, Logits
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Head rows that spell TRUE and those that spell FALSE, as many of one as of the other."""
+
+    true: Ids
+    false: Ids
+
+    @property
+    def rows(self) -> Ids:
+        return self.true + self.false
+
+    def margin(self, logits: Logits) -> np.float32:
+        """Log-odds of TRUE: logsumexp over the spellings of TRUE less that over those of FALSE."""
+        return np.float32(_logsumexp(logits[: len(self.true)]) - _logsumexp(logits[len(self.true) :]))
+
+
+@dataclass(frozen=True)
+class JudgeReadout:
+    """One read at the cue; the answer is one margin."""
+
+    spellings: Spellings
+
+    @property
+    def suffixes(self) -> tuple[Ids, ...]:
+        return ((),)
+
+    @property
+    def rows(self) -> tuple[Ids, ...]:
+        return (self.spellings.rows,)
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        return np.array([self.spellings.margin(logits[0])], np.float32)
+
+
+@dataclass(frozen=True)
+class TagReadout:
+    """One judgement a label: the request goes on with the label's own question; the answer is a margin a label."""
+
+    spellings: Spellings
+    suffixes: tuple[Ids, ...]  # one a label
+
+    @property
+    def rows(self) -> tuple[Ids, ...]:
+        return (self.spellings.rows,) * len(self.suffixes)
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        margins = np.array([self.spellings.margin(read) for read in logits], np.float32)
+        return np.full_like(margins, np.nan) if np.isnan(margins).any() else margins
+
+
+@dataclass(frozen=True)
+class TrieReadout:
+    """A choice among labels; the answer is a log-probability a label, and the probabilities sum to 1.
+
+    The labels' tokens form a trie. Where it branches, the logits of the branches, and of nothing else, share the
+    probability; where it does not, the next token is certain and costs nothing. So a long label is not less likely for being
+    long, and `refund` competes with `refund not showing up` at the token that ends it. The cue is read for the root, and one
+    suffix for each deeper branching node. Build it with `TrieReadout.of`.
+    """
+
+    suffixes: tuple[Ids, ...]  # path from the root to each node that is read
+    rows: tuple[Ids, ...]  # each such node's branches
+    paths: tuple[tuple[tuple[int, int], ...], ...] = field(repr=False)  # a label: (read, branch taken) at each node it passes
+
+    @classmethod
+    def of(cls, labels: Sequence[Ids], end: Ids) -> TrieReadout:
+        """The readout of labels spelled by their tokens, each closed by `end` (at least one token).
+
+        Raises ModelError if two labels have the same tokens. A single label is certain; its first token is read all the
+        same, so that a request that failed shows it.
+        """
+        assert labels, "a choice needs labels"
+        assert end, "labels need an end that closes them"
+        spelled = [tuple(label) + tuple(end) for label in labels]
+        if len(set(spelled)) < len(spelled):
+            raise ModelError("Two labels are the same to the model: it spells them with the same tokens. Rename one of them.")
+        branches: dict[Ids, dict[int, None]] = {}  # node, named by its path → its branches, in the order of the labels
+        for ids in spelled:
+            for depth, token in enumerate(ids):
+                branches.setdefault(ids[:depth], {})[token] = None
+        reads = [node for node in branches if len(branches[node]) > 1] or [()]
+        number = {node: i for i, node in enumerate(reads)}
+        taken = {node: {token: i for i, token in enumerate(branches[node])} for node in reads}
+        paths = tuple(
+            tuple((number[ids[:depth]], taken[ids[:depth]][ids[depth]]) for depth in range(len(ids)) if ids[:depth] in number)
+            for ids in spelled
+        )
+        return cls(tuple(reads), tuple(tuple(branches[node]) for node in reads), paths)
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        if any(np.isnan(read).any() for read in logits):
+            return np.full(len(self.paths), np.nan, np.float32)
+        shares = [read - _logsumexp(read) for read in logits]
+        return np.array([sum(shares[read][branch] for read, branch in path) for path in self.paths], np.float32)
+
+
+def _logsumexp(logits: Logits) -> np.float32:
+    """log Σ exp in float32, without overflow; NaN if one of them is."""
+    highest = logits.max()
+    if not np.isfinite(highest):
+        return np.float32(highest)
+    return np.float32(highest + np.log(np.exp(logits - highest).sum(dtype=np.float32)))
