@@ -157,7 +157,9 @@ class Segments:
                     cursor.register(name, table)
                 names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
                 cursor.execute(f"create temp view segments as from read_parquet([{names}])")  # of this cursor alone
-                return cursor.execute(sql).to_arrow_table()
+                relation = cursor.sql(sql)
+                assert relation is not None, "a query gives rows"
+                return relation.to_arrow_table()
             except duckdb.Error:
                 # A file that another process compacted away is in the next listing under another name.
                 if attempt == _ATTEMPTS - 1 or all(path.exists() for path in paths):

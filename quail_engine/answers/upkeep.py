@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from quail_engine.answers import files, journal, segments
 from quail_engine.answers.folder import Folder
-from quail_engine.answers.journal import Writer
+from quail_engine.answers.journal import Record, Writer
 from quail_engine.answers.segments import Segments
 
 MERGED_ANSWERS = 1 << 18  # answers of a segment after compaction, about 10 MB; building one takes some 200 MB
@@ -64,7 +64,7 @@ def seal(folder: Folder, writer: Writer) -> None:
 def stats(folder: Folder, sealed: Segments) -> StoreStats:
     """Raises OSError, duckdb.Error."""
     journals, paths = folder.journal_paths(), sealed.paths()
-    tables = [segments.table_of(journal.read(path)[0]) for path in journals]
+    tables = [segments.table_of(_read(path)[0]) for path in journals]
     columns = ["template", "model", "tokens"]
     found = sealed.query("select template, model, tokens from segments")
     parts = [table.select(columns).cast(_stats_schema()) for table in (*tables, found) if table is not None]
@@ -76,7 +76,7 @@ def stats(folder: Folder, sealed: Segments) -> StoreStats:
         answers=rows.num_rows,
         segments=len(paths),
         journals=len(journals),
-        bytes=sum(path.stat().st_size for path in (*journals, *paths)),
+        bytes=sum(_size(path) for path in (*journals, *paths)),
         questions=tuple(sorted(questions, key=lambda q: (-q.answers, q.template, q.model))),
     )
 
@@ -98,10 +98,11 @@ def check(folder: Folder) -> CheckReport:
             damaged.append(path.name)
     journals, torn = folder.journal_paths(), []
     for path in journals:
-        records, end = journal.read(path)
+        size = _size(path)
+        records, end = _read(path)
         answers += sum(len(record.keys) for record in records)
-        rest = path.stat().st_size - end
-        if rest:
+        rest = size - end
+        if rest > 0:
             torn.append((path.name, rest))
     return CheckReport(whole, len(journals), answers, tuple(damaged), tuple(torn))
 
@@ -160,6 +161,18 @@ def _seal_abandoned(folder: Folder) -> int:
         else:
             owned += 1
     return owned
+
+
+def _read(path: Path) -> tuple[list[Record], int]:
+    """As `journal.read`; nothing for a journal that its owner has sealed since the listing."""
+    try:
+        return journal.read(path)
+    except FileNotFoundError:
+        return [], 0
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _sweep(folder: Folder) -> None:
