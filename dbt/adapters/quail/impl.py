@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.duckdb.impl import DuckDBAdapter
 from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
 import quail_engine
+from dbt.adapters.quail.catalog import catalog_table
 from dbt.adapters.quail.connections import QuailConnectionManager
 from quail_engine import QuailError
 
@@ -22,6 +26,13 @@ _AI_VIEWS = ("table", "error")
 class QuailAdapter(DuckDBAdapter):
     ConnectionManager = QuailConnectionManager
     connections: QuailConnectionManager
+
+    _capabilities = CapabilityDict(
+        {
+            **DuckDBAdapter._capabilities,
+            Capability.GetCatalogForSingleRelation: CapabilitySupport(support=Support.Full),
+        }
+    )
 
     def debug_query(self) -> None:
         """DuckDB answers, then the model answers one question. Raises DbtRuntimeError with what to do."""
@@ -37,6 +48,11 @@ class QuailAdapter(DuckDBAdapter):
         context = super().pre_model_hook(config)
         self.connections.thread_cursor().start_node(self._ai_views(config) if hasattr(config, "model") else None)
         return context
+
+    def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
+        kwargs = {"information_schema": relation.information_schema(), "relations": [relation]}
+        table: Any = self.execute_macro("get_catalog_relations", kwargs=kwargs)
+        return catalog_table(table.rows)
 
     @available
     def ai_view_becomes_table(self, config: Any, sql: str) -> bool:
