@@ -2,5 +2,6 @@
 
 from quail_engine.models.folder import ModelFolder, check, find
 from quail_engine.models.registry import REGISTRY, Artefact
+from quail_engine.models.sources import Progress, pull
 
-__all__ = ["REGISTRY", "Artefact", "ModelFolder", "check", "find"]
+__all__ = ["REGISTRY", "Artefact", "ModelFolder", "Progress", "check", "find", "pull"]
