@@ -1,0 +1,172 @@
+"""The demo: its statistics, its data, the copy of its project, and a whole run on the mock."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from math import isclose
+from pathlib import Path
+
+import duckdb
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from quail_engine import demo
+from quail_engine.accuracy import Accuracy, wilson
+from quail_engine.errors import ModelError, QuailError
+
+SEEDS = demo.source() / "seeds"
+
+
+def _console() -> tuple[Console, io.StringIO]:
+    text = io.StringIO()
+    return Console(file=text, width=160), text
+
+
+def _seed(name: str) -> list[dict[str, str]]:
+    with (SEEDS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# Statistics
+
+
+@pytest.mark.parametrize(
+    ("correct", "n", "low", "high"),
+    [
+        (0, 10, 0.0, 0.27753),
+        (10, 10, 0.72247, 1.0),
+        (81, 263, 0.25529, 0.36621),  # R. G. Newcombe, Statist. Med. 17 (1998), table I, method 3: 0.2553 to 0.3662
+        (15, 148, 0.06237, 0.16045),  # likewise: 0.0624 to 0.1605
+        (0, 0, 0.0, 1.0),
+    ],
+)
+def test_the_wilson_interval_is_the_published_one(correct: int, n: int, low: float, high: float) -> None:
+    assert wilson(correct, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_share_and_mirrors(counts: tuple[int, int]) -> None:
+    correct, n = counts
+    low, high = wilson(correct, n)
+    assert 0 <= low <= correct / n <= high <= 1
+    mirrored = wilson(n - correct, n)
+    assert isclose(low, 1 - mirrored[1], abs_tol=1e-12)
+    assert isclose(high, 1 - mirrored[0], abs_tol=1e-12)
+
+
+def test_better_than_guessing_needs_the_lower_end_above_the_baseline() -> None:
+    assert Accuracy("t", n=100, correct=85, majority=70).better_than_guessing
+    assert not Accuracy("t", n=100, correct=75, majority=70).better_than_guessing  # 66 % to 82 %
+    assert not Accuracy("t", n=10, correct=9, majority=6).better_than_guessing  # 60 % to 98 %: ten rows cannot say
+    assert not Accuracy("t", n=0, correct=0, majority=0).better_than_guessing
+
+
+# Data
+
+
+def test_the_seeds_are_as_large_and_as_hard_as_promised() -> None:
+    tickets, gold = _seed("support_tickets"), {row["ticket_id"]: row for row in _seed("gold_tickets")}
+    assert len(tickets) >= 160
+    assert {row["ticket_id"] for row in tickets} == set(gold)
+    assert len(_seed("customers")) >= 30
+    assert len(_seed("products")) >= 12
+    assert len(_seed("event_reports")) >= 45
+    assert len(_seed("reaction_terms")) >= 32
+    hard = [row["hard_kind"] for row in gold.values() if row["is_hard"] == "true"]
+    assert len(hard) >= len(gold) / 3
+    assert {"negation", "sarcasm", "two_topics", "typos"} <= set(hard)
+    assert all((row["is_hard"] == "true") == bool(row["hard_kind"]) for row in gold.values())
+    assert 0.2 <= sum(row["is_urgent"] == "true" for row in gold.values()) / len(gold) <= 0.4
+    assert min(Counter(row["topic"] for row in gold.values()).values()) >= len(gold) / 12
+
+
+def test_no_two_texts_are_nearly_the_same() -> None:
+    texts = [f"{row['subject']} {row['body']}" for row in _seed("support_tickets")]
+    texts += [row["narrative"] for row in _seed("event_reports")]
+    words = [set(text.lower().split()) for text in texts]
+    for i, some in enumerate(words):
+        for other in words[i + 1 :]:
+            assert len(some & other) / len(some | other) < 0.4, (some, other)
+
+
+def test_gold_pairs_share_the_body_system() -> None:
+    system_of_report = {row["report_id"]: row["body_system"] for row in _seed("event_reports")}
+    system_of_term = {row["term_id"]: row["body_system"] for row in _seed("reaction_terms")}
+    pairs = [(row["report_id"], row["term_id"]) for row in _seed("gold_report_terms")]
+    assert len(pairs) == len(set(pairs))
+    assert all(system_of_report[report] == system_of_term[term] for report, term in pairs)
+    joined = sum(system == other for system in system_of_report.values() for other in system_of_term.values())
+    assert 150 <= joined <= 250
+
+
+# The project
+
+
+def test_each_target_is_a_model_with_its_database() -> None:
+    profile = yaml.safe_load((demo.source() / "profiles.yml").read_text(encoding="utf-8"))["fernhill"]
+    assert set(profile["outputs"]) == set(demo.DATABASES)
+    assert demo.DEFAULT_MODEL in profile["target"]
+    for name, output in profile["outputs"].items():
+        assert demo.DATABASES[name] in output["path"]
+        assert output["quail"].get("model", "mock") == name
+
+
+def test_the_project_is_copied_once_and_never_over_something_else(tmp_path: Path) -> None:
+    console, _ = _console()
+    folder = tmp_path / "quail_demo"
+    demo.copy_project(folder, console)
+    assert (folder / "models/support/urgent_tickets.sql").is_file()
+    assert not (folder / "target").exists()
+    edited = folder / "models/support/urgent_tickets.sql"
+    edited.write_text("select 1")
+    demo.copy_project(folder, console)
+    assert edited.read_text() == "select 1"
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "thesis.txt").write_text("precious")
+    with pytest.raises(QuailError, match="--directory"):
+        demo.copy_project(other, console)
+    assert [path.name for path in other.iterdir()] == ["thesis.txt"]
+
+
+def test_an_unknown_model_is_refused_before_anything_is_copied(tmp_path: Path) -> None:
+    console, _ = _console()
+    with pytest.raises(ModelError, match="smollm2-135m, mock"):
+        demo.run("gpt-9", tmp_path / "quail_demo", console)
+    assert not (tmp_path / "quail_demo").exists()
+
+
+# What is printed
+
+
+@pytest.fixture
+def compared() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute(
+        "create table gold_comparison as select * from (values"
+        " ('urgent', 1, 'a', 'yes', 'yes', false), ('urgent', 2, 'b', 'no', 'yes', true), ('urgent', 3, 'c', null, 'no', true),"
+        " ('topic', 4, 'd', 'x', 'x', false)) as t(task, item, text, answer, gold, is_hard)"
+    )
+    return connection
+
+
+def test_a_missing_answer_is_a_wrong_one(compared: duckdb.DuckDBPyConnection) -> None:
+    assert demo.accuracies(compared) == [Accuracy("urgent", 3, 1, 2), Accuracy("topic", 1, 1, 1)]
+    assert demo.accuracies(compared, hard_only=True) == [Accuracy("urgent", 2, 0, 1)]
+
+
+def test_totals_add_the_statements_of_one_run() -> None:
+    report = dict.fromkeys(("asked", "recalled", "pruned", "failed", "overlong", "tokens_fresh", "tokens_reused"), 0)
+    first = {**report, "asked": 1_200, "tokens_fresh": 30_000, "seconds_engine": 100.0}
+    second = {**report, "recalled": 7, "failed": 2, "seconds_engine": 0.5}
+    text = demo.totals([first, second], 111.0).plain
+    assert "1,200 questions asked, 7 answers recalled" in text
+    assert "30,000 tokens prefilled" in text
+    assert "100.5 s in the model, 111.0 s in all" in text
+    assert "2 failed" in text
+    assert "failed" not in demo.totals([first], 1.0).plain
