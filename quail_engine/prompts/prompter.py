@@ -30,6 +30,11 @@ class Prompter(Protocol):
         """Profile and layout version, such as 'qwen2.5/1'; part of every answer's key."""
         ...
 
+    @property
+    def tokenizer(self) -> str:
+        """Names the tokenizer by its content: prompters with the same name encode a text to the same ids."""
+        ...
+
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Ids of rows' texts. Special tokens in them are plain characters; an empty text has no ids."""
         ...
