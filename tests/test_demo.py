@@ -170,3 +170,15 @@ def test_totals_add_the_statements_of_one_run() -> None:
     assert "100.5 s in the model, 111.0 s in all" in text
     assert "2 failed" in text
     assert "failed" not in demo.totals([first], 1.0).plain
+
+
+def test_the_wheel_ships_every_part_of_the_project() -> None:
+    repository = Path(__file__).parents[1]
+    included = (repository / "pyproject.toml").read_text(encoding="utf-8")
+    parts = {
+        path.relative_to(demo.source()).parts[0]
+        for path in demo.source().rglob("*.*")
+        if path.suffix in {".sql", ".yml", ".csv"}
+    }
+    for part in parts - {"target", "logs", "dbt_packages"}:
+        assert f'"integration_tests/{part}" = "quail_engine/demo_project/{part}"' in included
