@@ -1,0 +1,192 @@
+"""Lays a question out as a model's profile says: which constant text and which arguments stand one after the other.
+
+A function of (profile, question) alone. The planner chooses what to share of it, never what it is.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from quail_engine.calls import Example, Label, Question, Task
+from quail_engine.errors import ModelError
+from quail_engine.prompts.profile import Profile
+
+_MARKER = re.compile(r"\{(\w+)\}")
+_PARAGRAPH = "\n\n"
+
+
+@dataclass(frozen=True)
+class Markers:
+    """Text of the profile's own in which special tokens stand for themselves."""
+
+    text: str
+
+
+Piece = str | int | Markers
+"""Constant text without special tokens, the number of an argument, or markers."""
+
+Pieces = tuple[Piece, ...]
+
+
+def prompt_pieces(profile: Profile, question: Question) -> Pieces:
+    """A question's prompt up to the place where the model answers (TAG: up to the first label's own text).
+
+    Raises ModelError for an example that does not fit the question.
+    """
+    pieces: list[Piece] = [Markers(profile.system)]
+    for example in question.examples:
+        for label, answer in _example_answers(profile, question, example):
+            turn = _filled(_turn(profile, question, label), example.inputs)
+            pieces += [*turn, answer, Markers(profile.stop + profile.following)]
+    if question.task is Task.TAG:
+        return _merged((*pieces, Markers(profile.user), *_body(profile, question)))
+    return _merged((*pieces, *_turn(profile, question, None)))
+
+
+def tag_pieces(profile: Profile, label: Label) -> Pieces:
+    """What follows `prompt_pieces` of a TAG question for one label."""
+    return (*_expand(profile.tag_label, {"label": (_label_line(label),)}), Markers(profile.assistant))
+
+
+def _turn(profile: Profile, question: Question, label: Label | None) -> Pieces:
+    """One user's turn, with the markers around it."""
+    body = _body(profile, question)
+    if label is not None:
+        body += _expand(profile.tag_label, {"label": (_label_line(label),)})
+    return (Markers(profile.user), *body, Markers(profile.assistant))
+
+
+def _body(profile: Profile, question: Question) -> Pieces:
+    blocks = _blocks(profile, question)
+    asked = _question_text(profile, question)
+    labels = "\n".join(f"- {_label_line(label)}" for label in question.labels)
+    values: dict[str, Pieces] = {
+        "documents": _joined(blocks),
+        "anchor": _joined(blocks[:1]),
+        "partners": _joined(blocks[1:]),
+        "question": (asked,) if asked else (),
+        "template": _inline(profile, question),
+        "labels": (labels,) if labels else (),
+    }
+    return _expand(_layout(profile, question, asked), values)
+
+
+def _layout(profile: Profile, question: Question, asked: str) -> str:
+    if question.task is Task.CLASSIFY:
+        return profile.classify
+    if question.task is Task.TAG:
+        return profile.tag
+    arguments = len(question.template.arguments)
+    if arguments == 0 or not asked:
+        return profile.whole
+    return profile.judge if arguments == 1 else profile.pair
+
+
+def _blocks(profile: Profile, question: Question) -> list[Pieces]:
+    """A block for each argument that occurs, in the order in which they stand in the prompt."""
+    names = _names(question)
+    return [_expand(profile.block, {"name": (name,), "text": (argument,)}) for argument, name in names.items()]
+
+
+def _names(question: Question) -> dict[int, str]:
+    """Argument → the name of its block, 'Text A', 'Text B' …; the anchor comes first."""
+    arguments = sorted(question.template.arguments, key=lambda argument: argument != question.anchor)
+    letters = string.ascii_uppercase
+    return {a: f"Text {letters[i] if i < len(letters) else i + 1}" for i, a in enumerate(arguments)}
+
+
+def _question_text(profile: Profile, question: Question) -> str:
+    """Instructions and template in words; empty if there are none: then the arguments are the whole prompt."""
+    parts = question.template.parts
+    literals = [part for part in parts if isinstance(part, str)]
+    placeholders = len(parts) - len(literals)
+    if not any(literal.strip() for literal in literals):
+        words = profile.classify_question if question.task is Task.CLASSIFY else ""
+    elif placeholders == 1 and isinstance(parts[-1], int):
+        words = "".join(literals)
+    else:
+        names = _names(question)
+        words = "".join(names[part] if isinstance(part, int) else part for part in parts)
+    return "\n".join(filter(None, (question.instructions.strip(), words.strip())))
+
+
+def _inline(profile: Profile, question: Question) -> Pieces:
+    """The template as written; white space around a placeholder gives way to the profile's separator."""
+    pieces: list[Piece] = [question.instructions.strip()] if question.instructions.strip() else []
+    for part in question.template.parts:
+        piece = part.strip() if isinstance(part, str) else part
+        if piece == "":
+            continue
+        if pieces:
+            pieces.append(profile.separator)
+        pieces.append(piece)
+    return _merged(pieces)
+
+
+def _label_line(label: Label) -> str:
+    return f"{label.text}: {label.description}" if label.description else label.text
+
+
+def _example_answers(profile: Profile, question: Question, example: Example) -> list[tuple[Label | None, str]]:
+    """What the model is shown to answer, and for TAG about which label: one that applies, and one that does not."""
+    if len(example.inputs) <= max(question.template.arguments, default=-1):
+        raise ModelError(f"An example has {len(example.inputs)} texts, fewer than the prompt has arguments.")
+    true, false = profile.spellings[0]
+    if question.task is Task.JUDGE:
+        answer = {"true": true, "false": false}.get(example.answer.lower())
+        if answer is None:
+            raise ModelError(f"An example's answer is {example.answer!r}; it must be 'true' or 'false'.")
+        return [(None, answer)]
+    texts = [label.text for label in question.labels]
+    if example.answer not in texts:
+        raise ModelError(f"An example's answer is {example.answer!r}, which is none of the labels: {', '.join(texts)}.")
+    if question.task is Task.CLASSIFY:
+        return [(None, example.answer)]
+    position = texts.index(example.answer)
+    other = question.labels[(position + 1) % len(texts)]
+    applies: list[tuple[Label | None, str]] = [(question.labels[position], true)]
+    return applies if len(texts) == 1 else [*applies, (other, false)]
+
+
+def _filled(pieces: Sequence[Piece], texts: Sequence[str]) -> Pieces:
+    """The pieces with the arguments' texts in their places."""
+    return tuple(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
+
+
+def _joined(blocks: Sequence[Pieces]) -> Pieces:
+    pieces: list[Piece] = []
+    for block in blocks:
+        pieces += [_PARAGRAPH, *block] if pieces else block
+    return tuple(pieces)
+
+
+def _expand(layout: str, values: Mapping[str, Pieces]) -> Pieces:
+    """A layout with its markers replaced; paragraphs whose markers are all empty are left out."""
+    paragraphs: list[Pieces] = []
+    for paragraph in layout.split(_PARAGRAPH):
+        plain_and_names = _MARKER.split(paragraph)
+        names = plain_and_names[1::2]
+        if names and not any(values[name] for name in names):
+            continue
+        pieces: list[Piece] = []
+        for i, text in enumerate(plain_and_names):
+            pieces += values[text] if i % 2 else [text]
+        paragraphs.append(tuple(pieces))
+    return _joined(paragraphs)
+
+
+def _merged(pieces: Sequence[Piece]) -> Pieces:
+    """Neighbouring texts made one, so that they are encoded as one; empty ones left out."""
+    merged: list[Piece] = []
+    for piece in pieces:
+        if piece == "":
+            continue
+        last = merged[-1] if merged else None
+        if isinstance(piece, str) and isinstance(last, str):
+            merged[-1] = last + piece
+        else:
+            merged.append(piece)
+    return tuple(merged)

@@ -1,0 +1,46 @@
+"""What a profile is: how questions are written for one model family. Data only; the families are in `profiles/`.
+
+A layout is the text of the user's turn with markers in braces, one paragraph after another (separated by an empty line); a
+paragraph whose markers are all empty is left out. What stands before the first row's text is shared by all rows.
+
+* `{documents}`: a block for each argument, the anchor's first; `{anchor}`, `{partners}`: its block, and those of the others
+* `{question}`: instructions and template, each placeholder replaced by the name of its argument's block
+* `{template}`: instructions and template as written, with the arguments' texts in their places
+* `{labels}`: the labels, one a line, with their descriptions; `{label}`: the label that is asked about
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a model family is asked. Whatever changes a prompt's tokens must raise `version`: answers are stored under it."""
+
+    name: str
+    version: int
+
+    # The chat wrapper, written out. Special tokens stand for themselves here, and nowhere else.
+    system: str  # before the first turn
+    user: str  # opens the user's turn
+    assistant: str  # closes the user's turn and opens the model's; an answer is read right after it
+    stop: str  # ends an answer: one special token
+    following: str  # between an example's answer and the next turn
+
+    spellings: tuple[tuple[str, str], ...]  # (TRUE, FALSE) as the model may write them; examples use the first pair
+
+    block: str  # a document: `{name}` and `{text}`
+    separator: str  # stands for the white space around a placeholder of `{template}`
+    judge: str  # a statement or question about one document
+    pair: str  # about several; the anchor's text first
+    whole: str  # about nothing else: the prompt is the argument, or a constant
+    classify: str  # which label?
+    classify_question: str  # `{question}` of a classification that is only given a text
+    tag: str  # do labels apply? the part before the label
+    tag_label: str  # the part that differs from label to label
+
+    @property
+    def layout(self) -> str:
+        """Name and version, such as 'qwen2.5/1'."""
+        return f"{self.name}/{self.version}"

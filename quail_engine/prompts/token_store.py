@@ -1,0 +1,120 @@
+"""Rows' texts as token ids: each distinct text is encoded once, and lies on disk, memory-mapped, as Arrow IPC files.
+
+A file holds two columns, the digest of a text and its ids; its name begins with the tokenizer's digest, so that ids are only
+ever reused with the tokenizer that made them. Ids are written in files of some size; what is younger is still in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from quail_engine.prompts.prompter import Prompter
+from quail_engine.prompts.request import Ids
+
+_FILE_TOKENS = 1 << 20  # tokens that are gathered before a file is written: 4 MB
+_SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.uint32()))])
+_SUFFIX = ".arrow"
+
+
+class TokenStore:
+    """Encodes texts with a prompter and remembers the ids. For one thread at a time.
+
+    `folder` None keeps everything in memory. Otherwise files go there with mode 0600; they are deleted by `close`, or with
+    `keep` stay and are reused by later stores on the same folder. They hold the rows' content, so they are as private.
+    """
+
+    def __init__(self, folder: Path | None, keep: bool) -> None:
+        self._folder = folder
+        self._keep = keep
+        self._places: dict[str, dict[bytes, tuple[pa.ListArray, int]]] = {}  # tokenizer → text → where its ids are
+        self._fresh: dict[str, dict[bytes, Ids]] = {}  # tokenizer → text → ids, not yet written
+        self._fresh_tokens = 0
+        self._written: list[Path] = []
+
+    def ids(self, prompter: Prompter, texts: Sequence[str]) -> list[Ids]:
+        """The ids of each text, as `prompter.encode` gives them."""
+        tokenizer = prompter.tokenizer
+        if tokenizer not in self._places:
+            self._places[tokenizer] = self._kept(tokenizer)
+            self._fresh[tokenizer] = {}
+        places, fresh = self._places[tokenizer], self._fresh[tokenizer]
+        digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in places and d not in fresh}
+        encoded = dict(zip(missing, prompter.encode(list(missing.values())), strict=True))
+        fresh |= encoded
+        self._fresh_tokens += sum(map(len, encoded.values()))
+        result = [fresh[d] if d in fresh else _read(*places[d]) for d in digests]
+        if self._folder and self._fresh_tokens >= _FILE_TOKENS:
+            self._flush()
+        return result
+
+    def close(self) -> None:
+        """Keeps or deletes what was written. The store is not used afterwards."""
+        if self._folder and self._keep:
+            self._flush()
+        self._places.clear()  # maps are closed before their files go: some systems do not delete an open file
+        self._fresh.clear()
+        if not self._keep:
+            for path in self._written:
+                path.unlink(missing_ok=True)
+
+    def _kept(self, tokenizer: str) -> dict[bytes, tuple[pa.ListArray, int]]:
+        """What earlier stores left for a tokenizer. A file that cannot be read is left alone: its texts are encoded again."""
+        places: dict[bytes, tuple[pa.ListArray, int]] = {}
+        if not (self._folder and self._keep and self._folder.is_dir()):
+            return places
+        for path in sorted(self._folder.glob(f"{tokenizer}-*{_SUFFIX}")):
+            try:
+                places |= _places(path)
+            except (OSError, pa.ArrowInvalid):
+                continue
+        return places
+
+    def _flush(self) -> None:
+        """Writes what is fresh, a file a tokenizer, and reads it from there from now on."""
+        assert self._folder is not None, "a store in memory writes nothing"
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for tokenizer, fresh in self._fresh.items():
+            if not fresh:
+                continue
+            path = self._folder / f"{tokenizer}-{uuid.uuid4().hex}{_SUFFIX}"
+            _write(path, fresh)
+            self._written.append(path)
+            self._places[tokenizer] |= _places(path)
+            fresh.clear()
+        self._fresh_tokens = 0
+
+
+def _write(path: Path, ids: dict[bytes, Ids]) -> None:
+    """Writes a file that appears whole or not at all, readable by its owner only."""
+    batch = pa.record_batch(
+        [pa.array(ids.keys(), pa.binary(32)), pa.array(ids.values(), pa.list_(pa.uint32()))], schema=_SCHEMA
+    )
+    unfinished = path.with_suffix(".tmp")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
+        writer.write_batch(batch)
+    unfinished.replace(path)
+
+
+def _places(path: Path) -> dict[bytes, tuple[pa.ListArray, int]]:
+    """Text → its place in a file. The ids themselves stay on disk until they are read."""
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    if not table.schema.equals(_SCHEMA):
+        raise pa.ArrowInvalid(f"{path} is not a token file")
+    places: dict[bytes, tuple[pa.ListArray, int]] = {}
+    for batch in table.to_batches():
+        texts, ids = batch.columns
+        places.update((text, (ids, row)) for row, text in enumerate(texts.to_pylist()))
+    return places
+
+
+def _read(ids: pa.ListArray, row: int) -> Ids:
+    start, end = ids.offsets[row].as_py(), ids.offsets[row + 1].as_py()
+    return tuple(ids.values[start:end].to_numpy().tolist())
