@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.duckdb.environments import RetryableCursor
 from dbt.adapters.duckdb.environments.local import DuckDBConnectionWrapper, DuckDBCursorWrapper, LocalEnvironment
 from dbt.adapters.duckdb.environments.motherduck import MotherDuckEnvironment
@@ -91,6 +92,14 @@ class QuailEnvironment(LocalEnvironment):
         handle = super().handle()
         handle._cursor = QuailCursor(handle._cursor._cursor, self.session)
         return handle
+
+    def submit_python_job(self, handle: DuckDBConnectionWrapper, parsed_model: dict, compiled_code: str) -> AdapterResponse:
+        # A query may name a variable of the model's function. DuckDB looks for it in the frame that calls, which is now ours.
+        cursor = handle.cursor()
+        cursor.execute("set session python_scan_all_frames = true")
+        response = super().submit_python_job(handle, parsed_model, compiled_code)
+        cursor.execute("reset session python_scan_all_frames")
+        return response
 
     def shut_down(self) -> None:
         """Frees the model and the instance. `close` alone frees the instance: with `keep_open: false` dbt-duckdb calls it

@@ -45,8 +45,10 @@ class QuailAdapter(DuckDBAdapter):
             logger.info(f"{name}: {value}")
 
     def pre_model_hook(self, config: Any) -> Any:
+        # Read before dbt-duckdb's hook, which may take a lock that only post_model_hook gives back.
+        ai_views = self._ai_views(config) if hasattr(config, "model") else None
         context = super().pre_model_hook(config)
-        self.connections.thread_cursor().start_node(self._ai_views(config) if hasattr(config, "model") else None)
+        self.connections.thread_cursor().start_node(ai_views)
         return context
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
