@@ -30,7 +30,9 @@ class Batch:
 
     nodes: tuple[Node, ...]
     reads: tuple[Read, ...]
-    keep: frozenset[int]  # numbers of nodes whose KV a later batch of the schedule reads; all other KV is dropped after this batch
+    keep: frozenset[
+        int
+    ]  # numbers of nodes whose KV a later batch of the schedule reads; all other KV is dropped after this batch
 
     @property
     def tokens(self) -> int:

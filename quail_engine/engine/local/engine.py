@@ -1,0 +1,127 @@
+"""The local engine: batches in, logits out, KV kept between batches as the schedule says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quail_engine.batching.batch import Batch
+from quail_engine.engine.local.attention_kernel import attention_kernel
+from quail_engine.engine.local.model import Decoder, build_decoder, forward, readout
+from quail_engine.engine.local.packing import Packing, pack
+from quail_engine.engine.local.rows import ROW_STEP, round_up
+from quail_engine.engine.local.throughput import fastest_dtype, matrix_rate
+from quail_engine.engine.local.weights import open_checkpoint
+from quail_engine.prompts.request import Logits
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+_RATE_MEMORY_TOKENS = 8_192
+"""Tokens after which a measured rate has replaced about two thirds of the older estimate."""
+
+
+class LocalEngine:
+    """Implements `engine.base.Engine` on the CPU. Create it with `load`."""
+
+    def __init__(self, model: Decoder, weights: str, dtype: torch.dtype, threads: int, tokens_per_second: float) -> None:
+        self._model = model
+        self._weights = weights
+        self._dtype = dtype
+        self._threads = threads
+        self._tokens_per_second = tokens_per_second
+        self._held: dict[int, Tensor] = {}  # node → KV [layers, 2, kv heads, tokens, head_dim]
+        self._ends: dict[int, int] = {}  # node → the position after it, for held nodes
+        self._parents: dict[int, int] = {}  # node → its parent, for held nodes
+
+    @property
+    def weights(self) -> str:
+        return self._weights
+
+    @property
+    def precision(self) -> str:
+        return "full"
+
+    @property
+    def dtype(self) -> str:
+        """'float32' or 'bfloat16': what 'auto' became."""
+        return str(self._dtype).removeprefix("torch.")
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens_per_second
+
+    @torch.inference_mode()
+    def score(self, batch: Batch) -> list[Logits]:
+        start = perf_counter()
+        # A thread that has not used torch yet starts with a setting of its own.
+        if torch.get_num_threads() != self._threads:
+            torch.set_num_threads(self._threads)
+        packing = pack(batch, self._ends, self._parents, self._model.config, self._threads)
+        kept = self._room(batch, packing)
+        hidden = forward(self._model, packing, self._held, kept)
+        logits = self._read(batch, packing, hidden)
+        self._hold(batch, packing, kept)
+        self._learn_rate(packing.tokens, perf_counter() - start)
+        return logits
+
+    def close(self) -> None:
+        self._held.clear()
+        del self._model
+
+    def _room(self, batch: Batch, packing: Packing) -> dict[int, Tensor]:
+        """Room for the KV of this batch's nodes that a later batch reads."""
+        config = self._model.config
+        return {
+            node.number: torch.empty(
+                config.num_layers, 2, config.num_kv_heads, len(node.ids), config.head_dim, dtype=self._dtype
+            )
+            for node in batch.nodes
+            if node.number in batch.keep
+        }
+
+    def _read(self, batch: Batch, packing: Packing, hidden: Tensor) -> list[Logits]:
+        """Reads are grouped by the head rows that they want: one product a group."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for number, read in enumerate(batch.reads):
+            groups.setdefault(read.rows, []).append(number)
+        logits: list[Logits] = [np.empty(0, np.float32)] * len(batch.reads)
+        for rows, members in groups.items():
+            wanted = packing.read_rows[members]
+            padded = np.concatenate([wanted, np.zeros(round_up(len(wanted), ROW_STEP) - len(wanted), np.int64)])
+            found = readout(self._model, hidden.index_select(0, torch.from_numpy(padded)), rows).numpy()
+            for member, vector in zip(members, found[: len(members)], strict=True):
+                logits[member] = vector
+        return logits
+
+    def _hold(self, batch: Batch, packing: Packing, kept: Mapping[int, Tensor]) -> None:
+        """Drops all KV that the schedule will not read again."""
+        parents = self._parents | {node.number: node.parent for node in batch.nodes}
+        self._held = {number: kept[number] if number in kept else self._held[number] for number in batch.keep}
+        self._ends = {number: packing.ends[number] for number in batch.keep}
+        self._parents = {number: parents[number] for number in batch.keep}
+
+    def _learn_rate(self, tokens: int, seconds: float) -> None:
+        old = exp(-tokens / _RATE_MEMORY_TOKENS)
+        self._tokens_per_second = old * self._tokens_per_second + (1 - old) * tokens / seconds
+
+
+def load(folder: Path, dtype: str, cpu_threads: int | None) -> LocalEngine:
+    """The engine for a converted model folder.
+
+    `dtype` is 'float32' (the reference mode), 'bfloat16', or 'auto': the faster by a short measurement. `cpu_threads` None
+    leaves torch's own number. Raises ModelError when the folder is damaged or its architecture is not supported.
+    """
+    checkpoint = open_checkpoint(folder)
+    threads = cpu_threads or torch.get_num_threads()
+    torch.set_num_threads(threads)
+    config = checkpoint.config
+    shape = (config.hidden_size, config.intermediate_size, threads)
+    chosen = fastest_dtype(*shape) if dtype == "auto" else _DTYPES[dtype]
+    rate = matrix_rate(chosen, *shape) / (2 * config.linear_parameters)
+    return LocalEngine(build_decoder(checkpoint, chosen, attention_kernel()), checkpoint.source_sha256, chosen, threads, rate)

@@ -1,0 +1,145 @@
+"""The decoder: weights arranged for packed prefill, and the forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from quail_engine.engine.local.attention import KV, attend
+from quail_engine.engine.local.attention_kernel import AttentionKernel
+from quail_engine.engine.local.packing import Packing
+from quail_engine.engine.local.rope import pair_neighbours, rotate, rotations
+from quail_engine.engine.local.weights import Checkpoint, Config
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Matrices in the model's dtype, norms in fp32."""
+
+    attention_norm: Tensor  # [hidden]
+    qkv: Tensor  # [(heads + 2 · kv heads) · head_dim, hidden]; Q and K rows in neighbouring pairs
+    qkv_bias: Tensor | None
+    attention_output: Tensor  # [hidden, group · kv heads · head_dim]: columns in the order of `attend`
+    mlp_norm: Tensor  # [hidden]
+    gate_up: Tensor  # [2 · intermediate, hidden]
+    down: Tensor  # [hidden, intermediate]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    config: Config
+    layers: tuple[Layer, ...]
+    embedding: Tensor  # [vocab, hidden], memory-mapped; its rows are read as they are needed
+    head: Tensor  # likewise; the same matrix when tied
+    final_norm: Tensor  # fp32 [hidden]
+    rotation: Tensor  # complex64 [context, 1, head_dim / 2]
+    kernel: AttentionKernel
+
+
+def build_decoder(checkpoint: Checkpoint, dtype: torch.dtype, kernel: AttentionKernel) -> Decoder:
+    """Copies the matrices into fused ones; the embedding and the head stay on disk. Raises ModelError for a missing tensor."""
+    config, tensor = checkpoint.config, checkpoint.tensor
+    embedding = tensor("model.embed_tokens.weight")
+    return Decoder(
+        config=config,
+        layers=tuple(_layer(checkpoint, f"model.layers.{number}.", dtype) for number in range(config.num_layers)),
+        embedding=embedding,
+        head=embedding if config.tied_embeddings else tensor("lm_head.weight"),
+        final_norm=tensor("model.norm.weight").float(),
+        rotation=rotations(torch.arange(config.context), config.head_dim, config.rope_theta),
+        kernel=kernel,
+    )
+
+
+def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
+    config = checkpoint.config
+
+    def tensor(name: str) -> Tensor:
+        return checkpoint.tensor(prefix + name)
+
+    def qkv(kind: str) -> Tensor:
+        query, key, value = (tensor(f"self_attn.{name}_proj.{kind}") for name in "qkv")
+        return torch.cat([pair_neighbours(query, config.head_dim), pair_neighbours(key, config.head_dim), value]).to(dtype)
+
+    output = tensor("self_attn.o_proj.weight").view(config.hidden_size, config.num_kv_heads, config.group, config.head_dim)
+    return Layer(
+        attention_norm=tensor("input_layernorm.weight").float(),
+        qkv=qkv("weight"),
+        qkv_bias=qkv("bias") if config.attention_bias else None,
+        attention_output=output.transpose(1, 2).reshape(config.hidden_size, -1).to(dtype),
+        mlp_norm=tensor("post_attention_layernorm.weight").float(),
+        gate_up=torch.cat([tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight")]).to(dtype),
+        down=tensor("mlp.down_proj.weight").to(dtype, copy=True),
+    )
+
+
+def forward(model: Decoder, packing: Packing, held: Mapping[int, Tensor], kept: Mapping[int, Tensor]) -> Tensor:
+    """Hidden states after the final norm, fp32 [read rows, hidden], at `packing.read_tokens`.
+
+    `held` has the KV of earlier nodes, a tensor [layers, 2, kv heads, tokens, head_dim] a node; `kept`, for nodes of this
+    batch, is filled alike. The residual stream is fp32 whatever the matrices' dtype is.
+    """
+    hidden = model.embedding.index_select(0, torch.from_numpy(packing.ids)).float()
+    rotation = model.rotation.index_select(0, torch.from_numpy(packing.positions))
+    for number, layer in enumerate(model.layers):
+        query, own = _project(model.config, layer, packing, rotation, hidden)
+        for node, kv in kept.items():
+            span = packing.spans[node]
+            kv[number, 0], kv[number, 1] = (part[:, span.start : span.end] for part in own)
+        attended = attend(model.kernel, model.config, packing, query, own, _contexts(packing, own, held, number))
+        if number == len(model.layers) - 1:
+            read = torch.from_numpy(packing.read_tokens)
+            hidden, attended = hidden.index_select(0, read), attended.index_select(0, read)
+        hidden += F.linear(attended, layer.attention_output)
+        hidden += _mlp(model.config, layer, hidden)
+    return _normed(hidden, model.final_norm, model.config.rms_norm_eps)
+
+
+def readout(model: Decoder, hidden: Tensor, rows: tuple[int, ...]) -> Tensor:
+    """Logits fp32 [hidden rows, len(rows)] of some head rows; `hidden` has a safe number of rows."""
+    return F.linear(hidden, model.head.index_select(0, torch.tensor(rows)).float())
+
+
+def _project(config: Config, layer: Layer, packing: Packing, rotation: Tensor, hidden: Tensor) -> tuple[Tensor, KV]:
+    """Queries [kv heads, query rows, head_dim] and the batch's KV, positions applied."""
+    heads, dim, group = config.num_kv_heads, config.head_dim, config.group
+    projected = F.linear(
+        _normed(hidden, layer.attention_norm, config.rms_norm_eps).to(layer.qkv.dtype), layer.qkv, layer.qkv_bias
+    )
+    projected = projected.view(packing.rows, -1, dim)
+    turned = rotate(projected[:, : config.num_heads + heads], rotation)
+    query = projected.new_zeros(heads, packing.query_rows, dim)
+    query[:, : packing.rows * group].view(heads, packing.rows, group, dim).copy_(
+        turned[:, : config.num_heads].view(packing.rows, heads, group, dim).transpose(0, 1)
+    )
+    key = turned[:, config.num_heads :].transpose(0, 1).to(projected.dtype, memory_format=torch.contiguous_format)
+    value = projected[:, config.num_heads + heads :].transpose(0, 1).contiguous()
+    return query, (key, value)
+
+
+def _contexts(packing: Packing, own: KV, held: Mapping[int, Tensor], number: int) -> dict[int, KV]:
+    """The KV of every node that this batch attends to as a prefix, in layer `number`."""
+    contexts: dict[int, KV] = {}
+    for call in (call for calls in packing.levels for call in calls):
+        if call.context in packing.spans:
+            span = packing.spans[call.context]
+            key, value = (part[:, span.start : span.end] for part in own)
+        else:
+            key, value = held[call.context][number]
+        contexts[call.context] = (key, value)
+    return contexts
+
+
+def _mlp(config: Config, layer: Layer, hidden: Tensor) -> Tensor:
+    gate_up = F.linear(_normed(hidden, layer.mlp_norm, config.rms_norm_eps).to(layer.gate_up.dtype), layer.gate_up)
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.linear(F.silu(gate).mul_(up), layer.down)
+
+
+def _normed(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """RMS norm in fp32."""
+    return (hidden * hidden.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()).mul_(weight)
