@@ -135,12 +135,13 @@ def _fresh(program: str) -> str:
 
 
 def test_import_takes_no_heavy_library_with_it() -> None:
-    heavy = ("torch", "triton", "transformers", "tokenizers", "dbt", "dbt_common", "gguf", "huggingface_hub", "rich", "click")
+    heavy = {"torch", "triton", "transformers", "tokenizers", "safetensors", "gguf", "huggingface_hub", "dbt", "dbt_common"}
     loaded = _fresh("import sys; from quail_engine import connect; print(*sys.modules)").split()
-    assert not set(heavy) & {name.split(".")[0] for name in loaded}
+    assert not heavy & {name.split(".")[0] for name in loaded}
 
 
 def test_import_adds_less_than_half_a_second() -> None:
-    clock = "import time, duckdb, sqlglot; began = time.perf_counter(); {}; print(time.perf_counter() - began)"
+    # Processor time, because the tests share their machine with whatever else it does.
+    clock = "import time, duckdb, sqlglot; began = time.process_time(); {}; print(time.process_time() - began)"
     seconds = [float(_fresh(clock.format("from quail_engine import connect"))) for _ in range(3)]
     assert statistics.median(seconds) < 0.5, seconds
