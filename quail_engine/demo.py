@@ -57,7 +57,8 @@ def run(model: str | None, directory: Path, console: Console) -> int:
     lines_before = len(_lines(log))
     database = directory / DATABASES[model]
     if not database.exists():
-        if status := build(directory, model, console, "--select", f"+{_FIRST}"):
+        # Cautious: a test that also reads a model which is not built yet waits for the whole build.
+        if status := build(directory, model, console, "--select", f"+{_FIRST}", "--indirect-selection", "cautious"):
             return status
         with _opened(database) as connection:
             console.print(first_answers(connection, time.perf_counter() - started))
@@ -129,8 +130,10 @@ def pull_progress(console: Console) -> Iterator[PullProgress]:
 
 def build(directory: Path, model: str, console: Console, *arguments: str) -> int:
     """`dbt build` in a process of its own, as a user would run it; its lines go to the console. Returns its exit status."""
-    command = [sys.executable, "-m", "dbt.cli.main", "--no-use-colors", "build", "--profiles-dir", ".", *arguments]
-    console.print(Text(f"\n$ DEMO_MODEL={model} dbt {' '.join(command[4:])}", style="bold"))
+    options = ["build", "--profiles-dir", ".", *arguments]
+    console.print(Text(f"\n$ DEMO_MODEL={model} dbt {' '.join(options)}", style="bold"))
+    # Not the `dbt` script, which need not be on the path, nor the one of this interpreter.
+    command = [sys.executable, "-c", "from dbt.cli.main import cli; cli()", "--no-use-colors", *options]
     environment = {**os.environ, "DEMO_MODEL": model}
     # Only these would lead dbt to another project or database than the one that was copied.
     for name in ("DBT_PROJECT_DIR", "DBT_PROFILES_DIR", "DBT_TARGET", "DBT_TARGET_PATH", "DEMO_DATABASE"):

@@ -63,6 +63,8 @@ class Settings:
             if key not in known:
                 raise SettingsError(f"Unknown quail setting {key!r}{_nearest(key, known)}. Known settings: {', '.join(known)}.")
         given = dict(values)
+        if given.get("engine") == "mock":
+            given["model"] = given.get("model") or "mock"
         given["answers"] = _answers(given.get("answers"), mock=given.get("engine") == "mock")
         settings = cls(**{k: v for k, v in given.items() if v is not None})
         _validate(settings)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from quail_engine.errors import EngineError
 from quail_engine.prompts.prompter import Prompter
 from quail_engine.prompts.request import Ids
 
@@ -25,8 +26,9 @@ _SUFFIX = ".arrow"
 class TokenStore:
     """Encodes texts with a prompter and remembers the ids. For one thread at a time.
 
-    `folder` None keeps everything in memory. Otherwise files go there with mode 0600; they are deleted by `close`, or with
-    `keep` stay and are reused by later stores on the same folder. They hold the rows' content, so they are as private.
+    `folder` None keeps everything in memory. Otherwise files go there with mode 0600, for they hold the rows' content. With
+    `keep` they stay and later stores on the same folder reuse them; without it a file's name is removed as soon as the file
+    is mapped, so that nothing is left even of a process that is killed.
     """
 
     def __init__(self, folder: Path | None, keep: bool) -> None:
@@ -35,7 +37,6 @@ class TokenStore:
         self._places: dict[str, dict[bytes, tuple[pa.ListArray, int]]] = {}  # tokenizer → text → where its ids are
         self._fresh: dict[str, dict[bytes, Ids]] = {}  # tokenizer → text → ids, not yet written
         self._fresh_tokens = 0
-        self._written: list[Path] = []
 
     def ids(self, prompter: Prompter, texts: Sequence[str]) -> list[Ids]:
         """The ids of each text, as `prompter.encode` gives them."""
@@ -55,14 +56,11 @@ class TokenStore:
         return result
 
     def close(self) -> None:
-        """Keeps or deletes what was written. The store is not used afterwards."""
+        """Writes what is to be kept and lets go of the files. The store is not used afterwards."""
         if self._folder and self._keep:
             self._flush()
-        self._places.clear()  # maps are closed before their files go: some systems do not delete an open file
+        self._places.clear()
         self._fresh.clear()
-        if not self._keep:
-            for path in self._written:
-                path.unlink(missing_ok=True)
 
     def _kept(self, tokenizer: str) -> dict[bytes, tuple[pa.ListArray, int]]:
         """What earlier stores left for a tokenizer. A file that cannot be read is left alone: its texts are encoded again."""
@@ -79,15 +77,21 @@ class TokenStore:
     def _flush(self) -> None:
         """Writes what is fresh, a file a tokenizer, and reads it from there from now on."""
         assert self._folder is not None, "a store in memory writes nothing"
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for tokenizer, fresh in self._fresh.items():
-            if not fresh:
-                continue
-            path = self._folder / f"{tokenizer}-{uuid.uuid4().hex}{_SUFFIX}"
-            _write(path, fresh)
-            self._written.append(path)
-            self._places[tokenizer] |= _places(path)
-            fresh.clear()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for tokenizer, fresh in self._fresh.items():
+                if not fresh:
+                    continue
+                path = self._folder / f"{tokenizer}-{uuid.uuid4().hex}{_SUFFIX}"
+                _write(path, fresh)
+                self._places[tokenizer] |= _places(path)
+                if not self._keep:
+                    path.unlink()
+                fresh.clear()
+        except OSError as error:
+            raise EngineError(
+                f"Token ids cannot be written to {self._folder}: {error}. `tokens: off` keeps them in memory."
+            ) from error
         self._fresh_tokens = 0
 
 

@@ -1,7 +1,24 @@
 """The SQL front end: the only package that knows SQL syntax. Text in, `Query` out, and text again with look-ups in it."""
 
+from quail_engine.sql.extract import label_of, labels_problem
+from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze
-from quail_engine.sql.render import pairs_query, render
+from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, pairs_query, render
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
-__all__ = ["Form", "Query", "Statement", "analyze", "contains_ai", "mentions_ai", "pairs_query", "render", "split"]
+__all__ = [
+    "LIST_LOOK_UP",
+    "LOOK_UPS",
+    "Form",
+    "PairSpace",
+    "Query",
+    "Statement",
+    "analyze",
+    "contains_ai",
+    "label_of",
+    "labels_problem",
+    "mentions_ai",
+    "pairs_query",
+    "render",
+    "split",
+]

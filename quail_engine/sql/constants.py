@@ -10,12 +10,12 @@ from sqlglot import exp
 class NotConstantError(Exception):
     """The expression at `node` is not a literal."""
 
-    def __init__(self, node: exp.Expression) -> None:
+    def __init__(self, node: exp.Expr) -> None:
         super().__init__(node.sql())
         self.node = node
 
 
-def constant_text(node: exp.Expression) -> str | None:
+def constant_text(node: exp.Expr) -> str | None:
     """The value of a string literal or of literals put together with || or CONCAT; None for anything else."""
     if isinstance(node, exp.Paren):
         return constant_text(node.this)
@@ -32,7 +32,7 @@ def constant_text(node: exp.Expression) -> str | None:
     return None if any(part is None for part in parts) else "".join(part or "" for part in parts)
 
 
-def constant_value(node: exp.Expression) -> Any:
+def constant_value(node: exp.Expr) -> Any:
     """A literal as a Python value: str, int, float, bool, None, list or dict. Raises NotConstantError."""
     text = constant_text(node)
     if text is not None:
@@ -54,13 +54,13 @@ def constant_value(node: exp.Expression) -> Any:
     raise NotConstantError(node)
 
 
-def struct_item(node: exp.Expression) -> tuple[str, Any]:
+def struct_item(node: exp.Expr) -> tuple[str, Any]:
     """Key and value of one entry of a struct literal. Raises NotConstantError."""
     if not isinstance(node, (exp.PropertyEQ, exp.Kwarg, exp.Slice)):
         raise NotConstantError(node)
     return key_name(node.this), constant_value(node.expression)
 
 
-def key_name(node: exp.Expression) -> str:
+def key_name(node: exp.Expr) -> str:
     """The name of a struct entry or a named argument, quoted or not."""
     return str(node.name if isinstance(node, (exp.Identifier, exp.Column, exp.Literal, exp.Var)) else node.sql())

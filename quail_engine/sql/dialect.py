@@ -7,10 +7,12 @@ written, so the parser notes where each operand, argument, clause and query begi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import TokenType
 
 Parsed = TypeVar("Parsed")
 
@@ -39,14 +41,14 @@ def _builder(name: str) -> Callable[[list[Any]], AiFunction]:
     return lambda args: AiFunction(expressions=args, name=name)
 
 
-def span(node: exp.Expression) -> tuple[int, int]:
+def span(node: exp.Expr) -> tuple[int, int]:
     """Character offsets of a node's text in its statement, end exclusive."""
     found = node.meta.get(_SPAN)
     assert found is not None, f"no span was noted for {type(node).__name__}"
     return (found[0], found[1])
 
 
-def has_span(node: exp.Expression) -> bool:
+def has_span(node: exp.Expr) -> bool:
     return _SPAN in node.meta
 
 
@@ -56,7 +58,7 @@ def _noting(method: Callable[..., Parsed]) -> Callable[..., Parsed]:
     def parse(self: Any, *args: Any, **kwargs: Any) -> Parsed:
         first = self._index
         node = method(self, *args, **kwargs)
-        if isinstance(node, exp.Expression) and self._index > first:
+        if isinstance(node, exp.Expr) and self._index > first:
             tokens = self._tokens
             node.meta[_SPAN] = (tokens[first].start, tokens[self._index - 1].end + 1)
         return node
@@ -70,19 +72,20 @@ class QuailDialect(DuckDB):
     class Tokenizer(DuckDB.Tokenizer):
         HEX_STRINGS = [("0x", ""), ("0X", "")]  # noqa: RUF012
         BIT_STRINGS = [("0b", ""), ("0B", "")]  # noqa: RUF012
+        COMMANDS: ClassVar[set[TokenType]] = set()  # sqlglot would take the rest of an EXPLAIN as one string
 
-    class Parser(DuckDB.Parser):
-        FUNCTIONS = {**DuckDB.Parser.FUNCTIONS, **{name: _builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
+    class Parser(DuckDBParser):
+        FUNCTIONS = {**DuckDBParser.FUNCTIONS, **{name: _builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
 
-        _parse_assignment = _noting(DuckDB.Parser._parse_assignment)
-        _parse_disjunction = _noting(DuckDB.Parser._parse_disjunction)
-        _parse_conjunction = _noting(DuckDB.Parser._parse_conjunction)
-        _parse_equality = _noting(DuckDB.Parser._parse_equality)
-        _parse_expression = _noting(DuckDB.Parser._parse_expression)
-        _parse_term = _noting(DuckDB.Parser._parse_term)
-        _parse_lambda = _noting(DuckDB.Parser._parse_lambda)
-        _parse_select_query = _noting(DuckDB.Parser._parse_select_query)
-        _parse_from = _noting(DuckDB.Parser._parse_from)
-        _parse_join = _noting(DuckDB.Parser._parse_join)
-        _parse_cte = _noting(DuckDB.Parser._parse_cte)
-        _parse_function_call = _noting(DuckDB.Parser._parse_function_call)
+        _parse_assignment = _noting(DuckDBParser._parse_assignment)
+        _parse_disjunction = _noting(DuckDBParser._parse_disjunction)
+        _parse_conjunction = _noting(DuckDBParser._parse_conjunction)
+        _parse_equality = _noting(DuckDBParser._parse_equality)
+        _parse_expression = _noting(DuckDBParser._parse_expression)
+        _parse_term = _noting(DuckDBParser._parse_term)
+        _parse_lambda = _noting(DuckDBParser._parse_lambda)
+        _parse_select_query = _noting(DuckDBParser._parse_select_query)
+        _parse_from = _noting(DuckDBParser._parse_from)
+        _parse_join = _noting(DuckDBParser._parse_join)
+        _parse_cte = _noting(DuckDBParser._parse_cte)
+        _parse_function_call = _noting(DuckDBParser._parse_function_call)

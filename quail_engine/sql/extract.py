@@ -45,9 +45,9 @@ def extract_call(node: AiFunction, source: Source) -> AiCall:
 def _judge(
     node: AiFunction,
     kind: Kind,
-    positional: Sequence[exp.Expression],
+    positional: Sequence[exp.Expr],
     given: Given,
-    option_nodes: Sequence[exp.Expression],
+    option_nodes: Sequence[exp.Expr],
     source: Source,
 ) -> AiCall:
     if given.multi:
@@ -72,9 +72,9 @@ def _judge(
 def _classify(
     node: AiFunction,
     kind: Kind,
-    positional: Sequence[exp.Expression],
+    positional: Sequence[exp.Expr],
     given: Given,
-    option_nodes: Sequence[exp.Expression],
+    option_nodes: Sequence[exp.Expr],
     source: Source,
 ) -> AiCall:
     if len(positional) != 2:
@@ -105,7 +105,7 @@ def _question(
     given: Given,
     answers: Sequence[str],
     node: AiFunction,
-    option_nodes: Sequence[exp.Expression],
+    option_nodes: Sequence[exp.Expr],
     source: Source,
 ) -> Question:
     anchor = given.anchor or 0
@@ -126,7 +126,7 @@ def _call(node: AiFunction, kind: Kind, question: Question, prompt: _Prompt, giv
     )
 
 
-def _shorthand(positional: Sequence[exp.Expression], source: Source) -> _Prompt:
+def _shorthand(positional: Sequence[exp.Expr], source: Source) -> _Prompt:
     """`AI_FILTER('question', e)`: the same as PROMPT('question {0}', e), but braces in the question are plain text."""
     question = constant_text(positional[0])
     if question is None:
@@ -140,11 +140,11 @@ def _shorthand(positional: Sequence[exp.Expression], source: Source) -> _Prompt:
     return _Prompt(Template((f"{question} ", 0)), (source.sql(positional[1]),))
 
 
-def _is_prompt(node: exp.Expression) -> bool:
+def _is_prompt(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "PROMPT"
 
 
-def _prompt(node: exp.Expression, source: Source) -> _Prompt:
+def _prompt(node: exp.Expr, source: Source) -> _Prompt:
     """PROMPT('template', …), a string put together from literals and expressions, or one expression."""
     if not _is_prompt(node):
         template, arguments = template_of_expression(node, source)
@@ -166,7 +166,7 @@ def _prompt(node: exp.Expression, source: Source) -> _Prompt:
     return _Prompt(Template(parts), tuple(source.sql(expressions[i]) for i in used), warnings)
 
 
-def _labels(node: exp.Expression, source: Source) -> tuple[Label, ...]:
+def _labels(node: exp.Expr, source: Source) -> tuple[Label, ...]:
     """Constant labels: texts, or structs with `label` and `description`."""
     example = "['billing', 'delivery', 'other'] or [{'label': 'billing', 'description': 'money'}, …]"
     if not isinstance(node, exp.Array):

@@ -21,7 +21,7 @@ _ROOTS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 def guard_of(call: AiFunction, source: Source) -> str:
     """The guard's SQL, built from the siblings that hold no AI call; empty when SQL always looks at the call."""
     conditions: list[str] = []
-    child: exp.Expression = call
+    child: exp.Expr = call
     around = call.parent
     while around is not None and not isinstance(around, _BOUNDARIES):
         conditions += _conditions(child, around, source)
@@ -29,7 +29,7 @@ def guard_of(call: AiFunction, source: Source) -> str:
     return " AND ".join(dict.fromkeys(conditions))
 
 
-def _conditions(child: exp.Expression, around: exp.Expression, source: Source) -> Iterator[str]:
+def _conditions(child: exp.Expr, around: exp.Expr, source: Source) -> Iterator[str]:
     """What `around` says about when its part `child` is looked at."""
     if isinstance(around, exp.And):
         test = "IS TRUE" if _at_root(around) else "IS NOT FALSE"
@@ -54,7 +54,7 @@ def _conditions(child: exp.Expression, around: exp.Expression, source: Source) -
         yield from (f"({source.sql(s)}) IS TRUE" for s in operands(around.expression.this, exp.And) if not holds_ai(s))
 
 
-def _siblings(child: exp.Expression, around: exp.Expression, connector: type[exp.Expression]) -> list[exp.Expression]:
+def _siblings(child: exp.Expr, around: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
     other = around.expression if child is around.this else around.this
     return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s)]
 
@@ -75,7 +75,7 @@ def _held(branch: exp.If, test: str, source: Source) -> Iterator[str]:
         yield f"(({source.sql(subject)}) = ({condition})) {test}" if subject is not None else f"({condition}) {test}"
 
 
-def _at_root(node: exp.Expression) -> bool:
+def _at_root(node: exp.Expr) -> bool:
     """Whether an AND is the condition of its clause itself, so that what is not TRUE is dropped."""
     around = node.parent
     while isinstance(around, (exp.And, exp.Paren)):
@@ -102,7 +102,7 @@ def _grouped(scope: exp.Select) -> bool:
     return any(_own_aggregate(item, scope) for item in scope.expressions)
 
 
-def _own_aggregate(item: exp.Expression, scope: exp.Select) -> bool:
+def _own_aggregate(item: exp.Expr, scope: exp.Select) -> bool:
     return any(a.find_ancestor(exp.Select) is scope and a.find_ancestor(exp.Window) is None for a in item.find_all(exp.AggFunc))
 
 
@@ -111,7 +111,7 @@ def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
     return isinstance(aggregate, exp.AggFunc) and aggregate.find_ancestor(exp.Select) is scope
 
 
-def _column_of(relation: exp.Expression, scope: exp.Select) -> str:
+def _column_of(relation: exp.Expr, scope: exp.Select) -> str:
     """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
     name = relation.alias_or_name
     for column in scope.find_all(exp.Column):

@@ -15,7 +15,7 @@ Levels = dict[int, int]
 """Level by `id` of the call's node; the tree outlives the mapping."""
 
 
-def level_calls(query: exp.Expression) -> Levels:
+def level_calls(query: exp.Expr) -> Levels:
     """The level of every AI call in a query, from 0 without gaps."""
     walk = _Walk({}, {})
     walk.query(query, 0)
@@ -33,7 +33,7 @@ class _Walk:
         self.levels = levels
         self.ctes = ctes  # name of a CTE → first level after its calls
 
-    def query(self, node: exp.Expression, base: int) -> int:
+    def query(self, node: exp.Expr, base: int) -> int:
         """An inner scope: what stands around it waits for its calls."""
         if isinstance(node, exp.Subquery):
             return self._with_modifiers(node, self.query(node.this, base), base)
@@ -46,7 +46,7 @@ class _Walk:
             return self._select(node, base)
         return self.expression(node, base)
 
-    def _with_modifiers(self, node: exp.Expression, after: int, base: int) -> int:
+    def _with_modifiers(self, node: exp.Expr, after: int, base: int) -> int:
         for key in ("order", "limit", "offset"):
             part = node.args.get(key)
             after = self.clause([part], max(after, base)) if part is not None else after
@@ -55,7 +55,7 @@ class _Walk:
     def _select(self, select: exp.Select, base: int) -> int:
         """Clause after clause, in the order in which SQL evaluates them."""
         free = max([base, *(self.ctes.get(table.name, base) for table in select.find_all(exp.Table))])
-        parts: dict[Clause, list[exp.Expression]] = {clause: [] for clause in Clause}
+        parts: dict[Clause, list[exp.Expr]] = {clause: [] for clause in Clause}
         for child in select.iter_expressions():
             if isinstance(child, exp.Join):
                 parts[Clause.FROM].append(child.this)
@@ -66,7 +66,7 @@ class _Walk:
             free = self.clause(parts[clause], free)
         return free
 
-    def clause(self, roots: list[exp.Expression], base: int) -> int:
+    def clause(self, roots: list[exp.Expr], base: int) -> int:
         """The clause's inner scopes first, then its own calls, which wait for them."""
         free = base
         for root in roots:
@@ -74,7 +74,7 @@ class _Walk:
                 free = max(free, self.query(scope, base))
         return max([free, *(self.expression(root, free) for root in roots)])
 
-    def expression(self, node: exp.Expression, base: int) -> int:
+    def expression(self, node: exp.Expr, base: int) -> int:
         """A call waits for calls in its arguments; a CASE, COALESCE or NULLIF is looked at from left to right."""
         if isinstance(node, AiFunction):
             level = max([base, *(self.expression(argument, base) for argument in node.expressions)])
@@ -105,11 +105,11 @@ class _Walk:
         return max(free, last, self.expression(default, free) if default is not None else free)
 
 
-def _inner_scopes(root: exp.Expression) -> list[exp.Expression]:
+def _inner_scopes(root: exp.Expr) -> list[exp.Expr]:
     """The outermost queries inside a clause, in text order; those inside an AI call's arguments too."""
-    found: list[exp.Expression] = []
+    found: list[exp.Expr] = []
 
-    def visit(node: exp.Expression) -> None:
+    def visit(node: exp.Expr) -> None:
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
             found.append(node)
             return

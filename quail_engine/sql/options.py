@@ -37,16 +37,16 @@ class Given:
     multi: bool  # output_mode 'multi'
 
 
-def split_options(arguments: Sequence[exp.Expression]) -> tuple[list[exp.Expression], list[exp.Expression]]:
+def split_options(arguments: Sequence[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """A call's arguments apart: positional ones, and the nodes that hold options (a last struct literal, named arguments)."""
-    named = [a for a in arguments if isinstance(a, (exp.Kwarg, exp.PropertyEQ))]
+    named: list[exp.Expr] = [a for a in arguments if isinstance(a, (exp.Kwarg, exp.PropertyEQ))]
     positional = [a for a in arguments if not isinstance(a, (exp.Kwarg, exp.PropertyEQ))]
     if len(positional) > 1 and isinstance(positional[-1], exp.Struct):
         return positional[:-1], [positional[-1], *named]
     return positional, named
 
 
-def parse_options(nodes: Sequence[exp.Expression], source: Source) -> Given:
+def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
     """Options from the nodes that `split_options` set apart. Raises SqlError for unknown keys and impossible values."""
     values: dict[str, Any] = {}
     for node in nodes:
@@ -70,7 +70,7 @@ def parse_options(nodes: Sequence[exp.Expression], source: Source) -> Given:
     )
 
 
-def _check(key: str, value: Any, entry: exp.Expression, source: Source) -> None:
+def _check(key: str, value: Any, entry: exp.Expr, source: Source) -> None:
     """Raises unless `value` is one that option `key` takes."""
     wanted = ""
     if key in _CHOICES and value not in _CHOICES[key]:
@@ -90,7 +90,7 @@ def _check(key: str, value: Any, entry: exp.Expression, source: Source) -> None:
 
 
 def parse_examples(
-    rows: Sequence[Any], arguments: int, answers: Sequence[str], entry: exp.Expression, source: Source
+    rows: Sequence[Any], arguments: int, answers: Sequence[str], entry: exp.Expr, source: Source
 ) -> tuple[Example, ...]:
     """Labelled rows: `input` (a text, or a list with one text an argument) and `answer`, which must be one of `answers`."""
     examples = []

@@ -30,7 +30,7 @@ class PairSpace:
 
 
 def find_pair_spaces(
-    tree: exp.Expression, nodes: Sequence[AiFunction], calls: Sequence[AiCall], source: Source
+    tree: exp.Expr, nodes: Sequence[AiFunction], calls: Sequence[AiCall], source: Source
 ) -> tuple[PairSpace, ...]:
     """The pair spaces of a query's calls, in text order."""
     found = (_pair_space(i, node, call) for i, (node, call) in enumerate(zip(nodes, calls, strict=True)))
@@ -63,7 +63,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
     )
 
 
-def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expression | None:
+def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expr | None:
     """The whole condition that the call is a conjunct of: WHERE, or the ON of an inner join."""
     if clause is Clause.WHERE:
         return select.args["where"].this  # type: ignore[no-any-return]
@@ -98,11 +98,11 @@ def _only_conjuncts_ask(select: exp.Select) -> bool:
 def _visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
     """The CTEs that a scope can name, outermost first; None where its FROM could read a row of an outer query."""
     blocks: list[list[exp.CTE]] = []
-    node: exp.Expression | None = select
+    node: exp.Expr | None = select
     inside: exp.CTE | None = None  # the CTE that the walk has just come out of
     while node is not None:
         with_ = node.args.get("with_") if isinstance(node, exp.Query) else None
-        if with_ is not None and with_.args.get("recursive") or not _self_contained(node):
+        if (with_ is not None and with_.args.get("recursive")) or not _self_contained(node):
             return None
         if with_ is not None:
             blocks.append(list(_until(with_.expressions, inside)))
@@ -120,7 +120,7 @@ def _until(ctes: Sequence[exp.CTE], last: exp.CTE | None) -> Iterator[exp.CTE]:
     return takewhile(lambda cte: cte is not last, ctes)
 
 
-def _self_contained(node: exp.Expression) -> bool:
+def _self_contained(node: exp.Expr) -> bool:
     """Whether a node on the way up cannot read rows of what is around it: not so for a subquery in an expression."""
     around = node.parent
     if isinstance(node, exp.Subquery) and around is not None:
@@ -139,5 +139,5 @@ def _reads_ai(select: exp.Select, ctes: Sequence[exp.CTE]) -> bool:
     return bool(asking.intersection(_tables(select)))
 
 
-def _tables(node: exp.Expression) -> Iterator[str]:
+def _tables(node: exp.Expr) -> Iterator[str]:
     return (table.name for table in node.find_all(exp.Table))

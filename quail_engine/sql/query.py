@@ -60,7 +60,7 @@ def analyze(text: str, statement: Statement) -> Query:
     )
 
 
-def _parse(source: Source, statement: Statement) -> exp.Expression:
+def _parse(source: Source, statement: Statement) -> exp.Expr:
     try:
         trees = sqlglot.parse(source.text, dialect=QuailDialect)
     except SqlglotError as problem:
@@ -72,11 +72,12 @@ def _parse(source: Source, statement: Statement) -> exp.Expression:
             name.end + 1 - source.offset,
             "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
         ) from None
-    assert len(trees) == 1 and trees[0] is not None, "statements are split before they are parsed"
-    return trees[0]
+    (tree,) = trees
+    assert tree is not None, "statements are split before they are parsed"
+    return tree
 
 
-def _calls(tree: exp.Expression, nodes: list[AiFunction], source: Source) -> tuple[AiCall, ...]:
+def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiCall, ...]:
     levels = level_calls(tree)
     calls: list[AiCall] = []
     first: dict[
@@ -104,7 +105,7 @@ def _equal(one: AiCall, other: AiCall) -> bool:
     return replace(one, start=0, end=0, level=0) == replace(other, start=0, end=0, level=0)
 
 
-def _unnamed(tree: exp.Expression) -> tuple[tuple[int, int], ...]:
+def _unnamed(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
     found = []
     for select in tree.find_all(exp.Select):
         for item in select.expressions:
@@ -113,7 +114,7 @@ def _unnamed(tree: exp.Expression) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(found))
 
 
-def _fences(tree: exp.Expression) -> tuple[int, ...]:
+def _fences(tree: exp.Expr) -> tuple[int, ...]:
     """Ends of the EXCEPT and INTERSECT that a condition outside could be pushed into."""
     ends = []
     for operation in tree.find_all(exp.Except, exp.Intersect):
@@ -125,7 +126,7 @@ def _fences(tree: exp.Expression) -> tuple[int, ...]:
     return tuple(sorted(ends))
 
 
-def _is_empty(tree: exp.Expression) -> bool:
+def _is_empty(tree: exp.Expr) -> bool:
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     limit = tree.args.get("limit")

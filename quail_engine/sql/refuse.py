@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from quail_engine.errors import SqlError
@@ -10,7 +12,8 @@ from quail_engine.sql.scopes import holds_ai
 from quail_engine.sql.source import Source
 from quail_engine.sql.statements import Form, Statement
 
-_DML = "a table with the answers first (create table answers as select key, AI_FILTER(…) as answer from …), then {word} from that table"
+_DML = "a table with the answers first (create table answers as select key, AI_FILTER(…) as answer from …), then {word} from it"
+_RETURNING = re.compile(r"(?i)\breturning\b")
 _VOLATILE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "setseed")
 
 
@@ -21,7 +24,7 @@ def refuse_call(text: str, statement: Statement) -> None:
         end = token.end + 1
         if name in GENERATIVE_FUNCTIONS or name.startswith("GENERATE"):
             raise SqlError(
-                f"{name} writes or measures text; this adapter only judges and classifies it, by one forward pass and no decoding.",
+                f"{name} writes or measures text; this adapter judges and classifies it, by one forward pass and no decoding.",
                 text,
                 token.start,
                 end,
@@ -32,11 +35,20 @@ def refuse_call(text: str, statement: Statement) -> None:
             raise SqlError(
                 f"AI.{name} is BigQuery's spelling; this text is DuckDB SQL.", text, token.start, end, f"{native}(…)"
             )
+        if statement.form is Form.INSERT and (
+            returning := _RETURNING.search(text, statement.query[1] if statement.query else 0)
+        ):
+            raise SqlError(
+                "RETURNING cannot follow an INSERT with AI calls.",
+                text,
+                *returning.span(),
+                "the INSERT, then a SELECT of its rows",
+            )
         if statement.query is None or not statement.query[0] <= token.start < statement.query[1]:
             word = text[statement.start :].split(None, 1)[0].upper()
             place = "before or after its query" if statement.form is not Form.OTHER else "here"
             raise SqlError(
-                f"An AI call cannot stand {place} in {_article(word)} statement: DuckDB would evaluate it row by row, outside any plan.",
+                f"An AI call cannot stand {place} in {_article(word)} statement: DuckDB would evaluate it outside any plan.",
                 text,
                 token.start,
                 end,
@@ -48,7 +60,7 @@ def _article(word: str) -> str:
     return f"{'an' if word[0] in 'AEIOU' else 'a'} {word}"
 
 
-def refuse_query(tree: exp.Expression, source: Source) -> None:
+def refuse_query(tree: exp.Expr, source: Source) -> None:
     """Raises for recursive members that call, volatile sources, and calls where only a constant may stand."""
     for with_ in tree.find_all(exp.With):
         if with_.args.get("recursive"):
@@ -67,7 +79,7 @@ def refuse_query(tree: exp.Expression, source: Source) -> None:
             )
 
 
-def _only_shown(node: exp.Expression) -> bool:
+def _only_shown(node: exp.Expr) -> bool:
     """Whether a volatile value is only a column of the outermost result, where no question depends on it."""
     select = node.find_ancestor(exp.Select)
     around = select.parent if select is not None else None

@@ -9,7 +9,6 @@ from enum import IntEnum
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction
-from quail_engine.sql.source import Source
 
 
 class Clause(IntEnum):
@@ -43,7 +42,7 @@ _CLAUSE_OF_ARG = {
 }
 
 
-def clause_of(child: exp.Expression) -> Clause:
+def clause_of(child: exp.Expr) -> Clause:
     """The clause of a direct part of a SELECT or set operation."""
     return _CLAUSE_OF_ARG.get(str(child.arg_key), Clause.SELECT)
 
@@ -53,10 +52,10 @@ class Place:
     scope: exp.Query  # the nearest SELECT or set operation around
     clause: Clause
     join: exp.Join | None  # the join whose ON it stands in
-    root: exp.Expression  # the node directly below the scope (Where, Join, a select item, …)
+    root: exp.Expr  # the node directly below the scope (Where, Join, a select item, …)
 
 
-def place_of(node: exp.Expression) -> Place:
+def place_of(node: exp.Expr) -> Place:
     """The scope and clause of an expression inside a query."""
     child, around = node, node.parent
     join: exp.Join | None = None
@@ -71,8 +70,8 @@ def place_of(node: exp.Expression) -> Place:
     return Place(around, clause, join if clause is Clause.ON else None, child)
 
 
-def _within(node: exp.Expression, ancestor: exp.Expression | None) -> bool:
-    around: exp.Expression | None = node
+def _within(node: exp.Expr, ancestor: exp.Expr | None) -> bool:
+    around: exp.Expr | None = node
     while around is not None:
         if around is ancestor:
             return True
@@ -80,11 +79,11 @@ def _within(node: exp.Expression, ancestor: exp.Expression | None) -> bool:
     return False
 
 
-def holds_ai(node: exp.Expression | None) -> bool:
+def holds_ai(node: exp.Expr | None) -> bool:
     return node is not None and node.find(AiFunction) is not None
 
 
-def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp.Expression]:
+def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp.Expr]:
     """The relations of a FROM clause that expressions can name, in order, up to and with a join."""
     source = select.args.get("from_")
     if source is None:
@@ -99,13 +98,13 @@ def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp
     yield from select.args.get("laterals") or ()
 
 
-def unwrapped(node: exp.Expression) -> exp.Expression:
+def unwrapped(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def operands(node: exp.Expression, connector: type[exp.Expression]) -> list[exp.Expression]:
+def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
     """The operands of a chain of AND (or OR), parentheses seen through where they hold another such chain."""
     inner = unwrapped(node)
     if isinstance(inner, connector):

@@ -16,7 +16,7 @@ class Source:
     statement: str  # the whole text that the user sent, for errors
     offset: int  # where `text` begins in `statement`
 
-    def sql(self, node: exp.Expression) -> str:
+    def sql(self, node: exp.Expr) -> str:
         """The node's text, to the byte."""
         start, end = span(node)
         return self.text[start:end]
@@ -24,15 +24,15 @@ class Source:
     def error(self, reason: str, start: int, end: int, rewrite: str | None = None) -> SqlError:
         return SqlError(reason, self.statement, self.offset + start, self.offset + end, rewrite)
 
-    def error_at(self, node: exp.Expression, reason: str, rewrite: str | None = None) -> SqlError:
+    def error_at(self, node: exp.Expr, reason: str, rewrite: str | None = None) -> SqlError:
         """An error that underlines a node, or the nearest part of it whose place is known."""
         start, end = nearest_span(node)
         return self.error(reason, start, end, rewrite)
 
 
-def nearest_span(node: exp.Expression) -> tuple[int, int]:
+def nearest_span(node: exp.Expr) -> tuple[int, int]:
     """The span of a node, else of the nearest node around it that has one."""
-    around: exp.Expression | None = node
+    around: exp.Expr | None = node
     while around is not None:
         found = around.meta.get("quail_span")
         if found:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AI_FUNCTIONS, GENERATIVE_FUNCTIONS, QuailDialect
@@ -63,7 +63,8 @@ def split(text: str) -> list[Statement]:
         position = _GATE.search(text)
         assert position is not None, "split is for texts that mention an AI function"
         raise SqlError(f"This text cannot be cut into SQL tokens: {problem}.", text, *position.span()) from None
-    statements, current = [], []
+    statements: list[Statement] = []
+    current: list[Token] = []
     for token in [*tokens, None]:
         if token is None or token.token_type is TokenType.SEMICOLON:
             if current:
@@ -171,11 +172,8 @@ def _insert_end(tokens: list[Token], begin: int) -> int:
     """Last token of an INSERT's query: ON CONFLICT and RETURNING are not part of it."""
     at = begin
     while (found := _at_depth_zero(tokens, ("ON", "RETURNING"), at)) is not None:
-        if (
-            tokens[found].text.upper() == "RETURNING"
-            or tokens[found + 1 : found + 2]
-            and tokens[found + 1].text.upper() == "CONFLICT"
-        ):
+        following = tokens[found + 1].text.upper() if found + 1 < len(tokens) else ""
+        if tokens[found].text.upper() == "RETURNING" or following == "CONFLICT":
             return found - 1
         at = found + 1
     return len(tokens) - 1

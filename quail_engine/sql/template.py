@@ -11,7 +11,7 @@ from quail_engine.sql.dialect import span
 from quail_engine.sql.source import Source
 
 
-def parse_template(text: str, arguments: int, source: Source, literal: exp.Expression) -> Template:
+def parse_template(text: str, arguments: int, source: Source, literal: exp.Expr) -> Template:
     """The template of `PROMPT('text', …)` with `arguments` expressions after the text.
 
     `{n}` is argument n, `{{` and `}}` are braces. Raises SqlError, underlining the place inside the literal, for a
@@ -60,7 +60,7 @@ def parse_template(text: str, arguments: int, source: Source, literal: exp.Expre
     return Template(tuple(parts))
 
 
-def _inside(sql: str, literal: exp.Expression, text: str, offset: int) -> int:
+def _inside(sql: str, literal: exp.Expr, text: str, offset: int) -> int:
     """Where character `offset` of a literal's value stands in the statement (a doubled quote counts once in the value)."""
     start, end = span(literal)
     if not isinstance(literal, exp.Literal):
@@ -74,7 +74,7 @@ def _inside(sql: str, literal: exp.Expression, text: str, offset: int) -> int:
     return min(at, end - 1)
 
 
-def template_of_expression(node: exp.Expression, source: Source) -> tuple[Template, tuple[str, ...]]:
+def template_of_expression(node: exp.Expr, source: Source) -> tuple[Template, tuple[str, ...]]:
     """The template of a prompt that is one expression, and its arguments' SQL.
 
     `'text ' || a || ' text'` and CONCAT give literal parts and arguments; any other expression is one argument.
@@ -101,7 +101,7 @@ def template_of_expression(node: exp.Expression, source: Source) -> tuple[Templa
     return Template(tuple(parts)), tuple(arguments)
 
 
-def _pieces(node: exp.Expression) -> list[tuple[exp.Expression, bool]] | None:
+def _pieces(node: exp.Expr) -> list[tuple[exp.Expr, bool]] | None:
     """The operands of a string concatenation in order, each with whether a NULL is left out; None for another expression."""
     if isinstance(node, exp.Paren):
         return _pieces(node.this)

@@ -70,6 +70,10 @@ class LocalEngine:
         self._learn_rate(packing.tokens, perf_counter() - start)
         return logits
 
+    def set_threads(self, threads: int) -> None:
+        """Runs the next batches on so many threads; no answer changes by it."""
+        self._threads = threads
+
     def close(self) -> None:
         self._held.clear()
         del self._model

@@ -1,0 +1,12 @@
+"""The planner's rewrites, one a file, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quail_engine.plan.logical import LogicalPlan
+from quail_engine.plan.rules.choose_anchor import choose_anchor
+
+RULES: tuple[Callable[[LogicalPlan], LogicalPlan], ...] = (
+    choose_anchor,  # last: it orders pairs, so everything that adds, drops or moves a join stands before it
+)

@@ -1,0 +1,39 @@
+"""AI predicates in SQL: DuckDB runs the SQL, an open-weight model that is only prefilled answers.
+
+import quail_engine
+
+con = quail_engine.connect("warehouse.duckdb", engine="mock")
+con.sql("select id, AI_FILTER(PROMPT('Is it urgent? {0}', body)) as urgent from tickets")
+"""
+
+from quail_engine.errors import (
+    AnswerStoreError,
+    BudgetError,
+    EngineError,
+    ModelError,
+    QuailError,
+    SettingsError,
+    SqlError,
+)
+from quail_engine.oracle import oracle
+from quail_engine.report import RunReport
+from quail_engine.session import Connection, Session, connect
+from quail_engine.settings import Settings
+from quail_engine.sql import mentions_ai
+
+__all__ = [
+    "AnswerStoreError",
+    "BudgetError",
+    "Connection",
+    "EngineError",
+    "ModelError",
+    "QuailError",
+    "RunReport",
+    "Session",
+    "Settings",
+    "SettingsError",
+    "SqlError",
+    "connect",
+    "mentions_ai",
+    "oracle",
+]

@@ -1,0 +1,270 @@
+"""Answers for what a round found missing: recall what the store has, prefill the rest, remember it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from quail_engine.answers import Answer, AnswerStore, answer_key, question_key
+from quail_engine.batching.forest import count_tokens, schedule
+from quail_engine.calls import Question, Task
+from quail_engine.engine.base import Engine
+from quail_engine.errors import BudgetError, EngineError, QuailError
+from quail_engine.lookups import Arguments, Inquiry, labels_of
+from quail_engine.progress import Answered, Asking, Listener
+from quail_engine.prompts.prompter import Prompt, Prompter
+from quail_engine.prompts.request import Ids, Logits, Request
+from quail_engine.prompts.token_store import TokenStore
+from quail_engine.settings import Settings
+
+_REQUESTS_A_SCHEDULE = 16_384
+"""Requests that are turned into a forest at once; bounds the memory of a round, not what a batch may share."""
+
+_RATIO_FROM = 20
+"""Asked rows from which on the share of failed ones can fail a statement."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that answers for one model."""
+
+    name: str
+    prompter: Prompter
+    engine: Engine
+    store: AnswerStore
+    tokens: TokenStore
+
+
+@dataclass
+class Tally:
+    """Counts of one statement, as they grow."""
+
+    asked: int = 0
+    recalled: int = 0
+    failed: int = 0
+    overlong: int = 0
+    tokens_fresh: int = 0
+    tokens_logical: int = 0
+    seconds_engine: float = 0.0
+
+
+@dataclass
+class _Pending:
+    """One distinct request, and the inputs of all inquiries that wait for it."""
+
+    key: bytes
+    prompt: Prompt
+    question: Question
+    arguments: Arguments
+    waiting: list[tuple[Inquiry, bytes]] = field(default_factory=list)
+    ids: list[Ids] = field(default_factory=list)
+
+    def settle(self, numbers: tuple[float, ...] | None) -> None:
+        for inquiry, digest in self.waiting:
+            inquiry.known[digest] = numbers
+
+
+class Answering:
+    """Answers the inquiries of one statement. One statement at a time is in the engine; `lock` is the model's."""
+
+    def __init__(self, settings: Settings, listener: Listener, cancelled: threading.Event, lock: threading.Lock) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._cancelled = cancelled
+        self._lock = lock
+        self.tally = Tally()
+
+    def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+        """Settles every missing input: known numbers, or None for one that failed or was too long.
+
+        Raises BudgetError before anything is asked, EngineError when too many requests failed.
+        """
+        with self._lock:
+            pending = self._pending(model, inquiries)
+            for inquiry in inquiries:
+                inquiry.missing.clear()
+            pending = self._recall(model, pending)
+            self._tokenise(model, pending)
+            pending = self._recall(model, self._fitting(pending))
+            if pending:
+                self._ask(model, pending)
+        for inquiry in inquiries:
+            _refuse_failures(inquiry, self._settings.max_error_ratio)
+
+    def _pending(self, model: Model, inquiries: Sequence[Inquiry]) -> list[_Pending]:
+        """The distinct requests behind all missing inputs, those of one anchor together."""
+        requests: dict[bytes, _Pending] = {}
+        for inquiry in inquiries:
+            for question, rows in _by_labels(inquiry, self.tally):
+                prompt = model.prompter.compile(question)
+                base = question_key(model.engine.weights, model.engine.precision, model.prompter.layout, question)
+                for digest, arguments in rows:
+                    key = answer_key(base, arguments)
+                    pending = requests.setdefault(key, _Pending(key, prompt, question, arguments))
+                    pending.waiting.append((inquiry, digest))
+        return sorted(requests.values(), key=lambda p: p.arguments[p.question.anchor] if len(p.arguments) > 1 else "")
+
+    def _recall(self, model: Model, pending: list[_Pending]) -> list[_Pending]:
+        """Settles what the store knows; returns the rest."""
+        known = model.store.recall([p.key for p in pending])
+        for p in pending:
+            if p.key in known:
+                self.tally.recalled += 1
+                p.settle(known[p.key].values)
+        return [p for p in pending if p.key not in known]
+
+    def _tokenise(self, model: Model, pending: Sequence[_Pending]) -> None:
+        texts = list(dict.fromkeys(text for p in pending for text in p.arguments))
+        ids = dict(zip(texts, model.tokens.ids(model.prompter, texts), strict=True))
+        for p in pending:
+            p.ids = [ids[text] for text in p.arguments]
+
+    def _fitting(self, pending: Sequence[_Pending]) -> list[_Pending]:
+        """What fits into the model's context; the rest is settled as NULL, refused or cut, as `on_overlong` says."""
+        fitting: list[_Pending] = []
+        too_long: list[_Pending] = []
+        for p in pending:
+            (fitting if sum(map(len, p.ids)) <= p.prompt.room else too_long).append(p)
+        for p in too_long:
+            policy = p.waiting[0][0].on_overlong or self._settings.on_overlong
+            self.tally.overlong += 1
+            if policy == "error":
+                longest = max(sum(map(len, q.ids)) for q in too_long)
+                raise EngineError(
+                    f"{len(too_long):,} of the inputs are too long for the model: the longest has {longest:,} tokens and "
+                    f"{p.prompt.room:,} fit beside the question. Shorten them, or set on_overlong to null or truncate."
+                )
+            if policy == "truncate":
+                p.ids = truncated(p.ids, p.prompt.room)
+                p.key = hashlib.sha256(b"truncated" + p.key).digest()
+                fitting.append(p)
+            else:
+                p.settle(None)
+        return fitting
+
+    def _ask(self, model: Model, pending: Sequence[_Pending]) -> None:
+        estimate = self._estimate(model, pending)
+        self._listener(estimate)
+        done, fresh, seconds = 0, 0, 0.0
+        for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
+            part = pending[start : start + _REQUESTS_A_SCHEDULE]
+            for answered, tokens, spent in self._prefill(model, part):
+                done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
+                self._listener(Answered(done, len(pending), fresh, seconds))
+        model.store.flush()
+
+    def _estimate(self, model: Model, pending: Sequence[_Pending]) -> Asking:
+        """What the round will cost. Raises BudgetError when that is more than the settings allow."""
+        sample = pending[:_REQUESTS_A_SCHEDULE]
+        tokens = count_tokens([_request(p) for p in sample]).fresh * len(pending) // len(sample)
+        estimate = Asking(len(pending), tokens, tokens / model.engine.tokens_per_second, model.name)
+        for name, value, limit in (
+            ("max_requests", self.tally.asked + len(pending), self._settings.max_requests),
+            ("max_seconds", self.tally.seconds_engine + estimate.seconds, self._settings.max_seconds),
+        ):
+            if value > limit:
+                raise BudgetError(
+                    f"{estimate} of {model.name} would take this statement over {name} ({limit:,g}); nothing of it was asked. "
+                    f"Filter or limit the rows first, or raise {name}."
+                )
+        return estimate
+
+    def _prefill(self, model: Model, pending: Sequence[_Pending]) -> Iterator[tuple[int, int, float]]:
+        """Runs the batches; yields after each: requests answered, fresh tokens, seconds in the engine."""
+        requests = [_request(p) for p in pending]
+        reads: list[dict[int, Logits]] = [{} for _ in requests]
+        for batch in schedule(requests, self._settings.token_budget):
+            if self._cancelled.is_set():
+                raise QuailError("The statement was cancelled. What was answered so far is kept.")
+            begun = time.perf_counter()
+            scores = model.engine.score(batch)
+            spent = time.perf_counter() - begun
+            finished = []
+            for read, logits in zip(batch.reads, scores, strict=True):
+                reads[read.request][read.part] = logits
+                if len(reads[read.request]) == len(requests[read.request].readout.rows):
+                    finished.append(read.request)
+            self.tally.seconds_engine += spent
+            self.tally.tokens_fresh += batch.tokens
+            self._settle(model, [(pending[i], requests[i], _parts(reads[i])) for i in finished])
+            yield len(finished), batch.tokens, spent
+
+    def _settle(self, model: Model, finished: Sequence[tuple[_Pending, Request, list[Logits]]]) -> None:
+        """Keeps the answers of a batch, question by question; a number that is not finite is a failed row."""
+        answers: dict[Question, list[tuple[bytes, Answer]]] = {}
+        for p, request, logits in finished:
+            numbers = tuple(map(float, request.readout.answer(logits)))
+            self.tally.asked += 1
+            self.tally.tokens_logical += request.tokens
+            failed = not all(map(math.isfinite, numbers))
+            self.tally.failed += failed
+            for inquiry in {id(inquiry): inquiry for inquiry, _ in p.waiting}.values():
+                inquiry.asked += 1
+                inquiry.failed += failed
+            p.settle(None if failed else numbers)
+            if not failed:
+                answers.setdefault(p.question, []).append((p.key, Answer(numbers, request.tokens)))
+        for question, found in answers.items():
+            base = question_key(model.engine.weights, model.engine.precision, model.prompter.layout, question)
+            model.store.remember(base, question.template.text, found, model.name)
+
+
+def _by_labels(inquiry: Inquiry, tally: Tally) -> Iterator[tuple[Question, list[tuple[bytes, Arguments]]]]:
+    """The missing inputs by the question they are asked: one, or one a label list when the labels come with the rows."""
+    question = inquiry.question
+    rows = list(inquiry.missing.items())
+    if question.task is Task.JUDGE or question.labels:
+        yield question, rows
+        return
+    lists: dict[str, list[tuple[bytes, Arguments]]] = {}
+    for digest, arguments in rows:
+        lists.setdefault(arguments[-1], []).append((digest, arguments[:-1]))
+    for text, inputs in lists.items():
+        try:
+            labels = labels_of(text)
+        except (ValueError, json.JSONDecodeError):
+            # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
+            tally.failed += len(inputs)
+            inquiry.asked += len(inputs)
+            inquiry.failed += len(inputs)
+            inquiry.known.update((digest, None) for digest, _ in inputs)
+            continue
+        yield replace(question, labels=labels), inputs
+
+
+def _request(pending: _Pending) -> Request:
+    return pending.prompt.request(pending.ids)
+
+
+def _parts(reads: dict[int, Logits]) -> list[Logits]:
+    return [reads[part] for part in range(len(reads))]
+
+
+def truncated(ids: Sequence[Ids], room: int) -> list[Ids]:
+    """Texts cut to `room` tokens together: the longest is cut most, and each cut text keeps its head and its tail."""
+    lengths = [len(text) for text in ids]
+    limit = max(lengths)
+    while sum(min(length, limit) for length in lengths) > room and limit > 0:
+        over = sum(min(length, limit) for length in lengths) - room
+        limit -= max(1, over // len(lengths))
+    cut = []
+    for text in ids:
+        tail = min(len(text), limit) // 2
+        head = min(len(text), limit) - tail
+        cut.append(text if len(text) <= limit else text[:head] + text[len(text) - tail :])
+    return cut
+
+
+def _refuse_failures(inquiry: Inquiry, default_ratio: float) -> None:
+    ratio = inquiry.max_error_ratio if inquiry.max_error_ratio is not None else default_ratio
+    if inquiry.asked >= _RATIO_FROM and inquiry.failed > ratio * inquiry.asked:
+        raise EngineError(
+            f"{inquiry.failed:,} of {inquiry.asked:,} requests of '{inquiry.question.template.text}' failed, more than "
+            f"max_error_ratio ({ratio:g}) allows. Nothing was written; the answers that came are kept. "
+            "Raise max_error_ratio to take the failed rows as NULL."
+        )

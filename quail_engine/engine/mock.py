@@ -1,0 +1,54 @@
+"""The mock engine: the documented rules of `rules.py` behind the engine contract. Needs no weights and no torch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from quail_engine.batching.batch import Batch
+from quail_engine.calls import Question, Task
+from quail_engine.engine.rules import Rules
+from quail_engine.prompts.bytes import END, TRUE, read_request
+from quail_engine.prompts.request import Ids, Logits
+
+
+class MockEngine:
+    """Answers from the prompt's bytes by fixed rules, the same in every process."""
+
+    weights = "mock/1"
+    precision = "full"
+    tokens_per_second = 1e7
+
+    def __init__(self, rules: Rules) -> None:
+        self._answer = lru_cache(maxsize=1024)(rules.answer)
+        self._paths: dict[int, Ids] = {-1: ()}  # node number → all ids from the root; text plays the part of KV
+
+    def score(self, batch: Batch) -> list[Logits]:
+        for node in batch.nodes:
+            self._paths[node.number] = self._paths[node.parent] + node.ids
+        logits = [self._read(self._paths[read.node], read.rows) for read in batch.reads]
+        self._paths = {number: path for number, path in self._paths.items() if number in batch.keep or number == -1}
+        return logits
+
+    def _read(self, ids: Ids, rows: Ids) -> Logits:
+        question, documents, after = read_request(ids)
+        values = self._answer(question, documents)
+        if any(value != value for value in values):
+            return np.full(len(rows), np.nan, np.float32)
+        if question.task is Task.CLASSIFY:
+            return _branches(question, values, after, rows)
+        margin = values[[label.text for label in question.labels].index(after)] if question.task is Task.TAG else values[0]
+        return np.array([margin if row == TRUE else 0.0 for row in rows], np.float32)
+
+    def close(self) -> None:
+        self._paths.clear()
+
+
+def _branches(question: Question, values: tuple[float, ...], after: str, rows: Ids) -> Logits:
+    """Logits at a node of the label trie: the branch towards the best label stands out by the best label's value."""
+    best = max(range(len(values)), key=lambda i: values[i])
+    spelled = (*question.labels[best].text.encode(), END)
+    prefix = tuple(after.encode(errors="surrogateescape"))
+    towards = spelled[len(prefix)] if spelled[: len(prefix)] == prefix and len(prefix) < len(spelled) else None
+    return np.array([values[best] if row == towards else 0.0 for row in rows], np.float32)

@@ -1,0 +1,78 @@
+"""The plan as people read it. Identical plans print identically."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+
+from quail_engine.calls import AiCall, Kind, Task
+from quail_engine.plan.physical import JoinStep, PhysicalPlan, Rounds
+
+_FUNCTIONS = {
+    Kind.FILTER: "AI_FILTER",
+    Kind.SCORE: "AI_SCORE",
+    Kind.CLASSIFY: "AI_CLASSIFY",
+    Kind.CLASSIFY_SCORES: "AI_CLASSIFY_SCORES",
+}
+_WIDTH = 100
+
+
+def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str) -> str:
+    """The plan's text: what is asked of which model, in which order, and what is left to DuckDB."""
+    lines = [f"Model {model}"]
+    for step in plan.joins:
+        lines += _lines(step, calls)
+    lines += _lines(plan.rounds, calls)
+    lines += ["Statement: DuckDB runs it as written, with the answers in place of the AI calls"]
+    return "\n".join(lines)
+
+
+@singledispatch
+def _lines(step: object, calls: Sequence[AiCall]) -> Iterator[str]:
+    raise NotImplementedError(type(step).__name__)
+
+
+@_lines.register
+def _(step: JoinStep, calls: Sequence[AiCall]) -> Iterator[str]:
+    call = calls[step.ask.call]
+    yield f"AiJoin {_question(call)}"
+    yield f"  anchor {{{step.ask.anchor}}}: {call.arguments[step.ask.anchor]}, its KV shared by all its partners"
+    yield f"  pairs: {_short(step.source.sql)}"
+    yield f"  answers: recalled, else asked anchor by anchor; TRUE pairs go into {step.table.name}, which the statement joins"
+
+
+@_lines.register
+def _(rounds: Rounds, calls: Sequence[AiCall]) -> Iterator[str]:
+    if not rounds.levels:
+        return
+    yield f"Rounds, {rounds.levels} level{'s' if rounds.levels > 1 else ''}: run, ask what is missing, run again"
+    for level in range(rounds.levels):
+        for i in rounds.calls:
+            if calls[i].level == level:
+                yield f"  level {level}: {_question(calls[i])}"
+                yield from _details(calls[i])
+
+
+def _details(call: AiCall) -> Iterator[str]:
+    if call.arguments:
+        yield f"    of {', '.join(_short(argument) for argument in call.arguments)}, each distinct input once"
+    else:
+        yield "    constant: asked once"
+    if call.guard:
+        yield f"    only where {_short(call.guard)}"
+    if call.depends:
+        yield f"    above the join with {', '.join(call.depends)}"
+
+
+def _question(call: AiCall) -> str:
+    """The call in one line: function, template, labels."""
+    text = f"{_FUNCTIONS[call.kind]} '{call.question.template.text}'"
+    if call.question.task is not Task.JUDGE:
+        labels = ", ".join(label.text for label in call.question.labels) or f"labels in {call.labels_argument}"
+        text += f" into [{labels}]"
+    return _short(text)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"

@@ -1,0 +1,55 @@
+"""How it is done: steps in order. Every join step leaves an answer table; the statement itself always comes last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RunSql:
+    """DuckDB lists the distinct inputs of a question, one column an argument (`a0`, `a1`, …), in the order they are asked."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Recall what the answer store has, prefill the rest, remember it."""
+
+    call: int  # index of the call in the query
+    anchor: int  # argument whose KV its partners share
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The inputs whose answer is TRUE, as a relation that the statement joins with instead of looking pairs up."""
+
+    name: str
+    call: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class JoinStep:
+    source: RunSql
+    ask: Ask
+    table: AnswerTable
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The statement with look-ups: run, ask what is missing, run again, level by level, until nothing is missing."""
+
+    calls: tuple[int, ...]
+    levels: int  # number of levels; 0 when no call is left to look up
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    joins: tuple[JoinStep, ...]
+    rounds: Rounds
+
+    @property
+    def tables(self) -> dict[int, str]:
+        """Answer tables by the call they stand for."""
+        return {step.table.call: step.table.name for step in self.joins}

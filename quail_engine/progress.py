@@ -1,0 +1,88 @@
+"""Events that long work sends while it runs, and the listener that writes them to a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Sent before a round's first request."""
+
+    requests: int
+    tokens: int  # fresh tokens, estimated from the prompts' own ids
+    seconds: float  # estimated from the engine's measured rate
+    model: str
+
+    def __str__(self) -> str:
+        return f"asking {self.requests:,} (≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)})"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Sent after each batch."""
+
+    done: int  # requests of this round that are answered
+    requests: int  # all of them
+    tokens: int  # fresh tokens so far
+    seconds: float  # in the engine so far
+
+    def __str__(self) -> str:
+        rate = self.tokens / self.seconds if self.seconds else 0.0
+        left = self.seconds * (self.requests - self.done) / self.done if self.done else 0.0
+        return f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s, {duration(left)} left"
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something that a user should know and that stops nothing."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Event = Asking | Answered | Warned
+Listener = Callable[[Event], None]
+
+
+def amount(number: float) -> str:
+    """A count as people say it: 950, 31k, 2.4M."""
+    if number < 1_000:
+        return f"{number:.0f}"
+    return f"{number / 1_000:.0f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: 0.4 s, 80 s, 12 min, 3.1 h."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
+
+
+class Terminal:
+    """Writes events to standard error: warnings, estimates, and at most a line every few seconds while a round runs."""
+
+    def __init__(self, every_seconds: float = 5.0) -> None:
+        self._console = Console(file=sys.stderr, highlight=False)
+        self._every = every_seconds
+        self._last = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if isinstance(event, Answered) and now - self._last < self._every:
+            return
+        self._last = now
+        self._console.print(f"quail: {event}", markup=False, soft_wrap=True)
+
+
+def silent(_: Event) -> None:
+    """A listener for those who want none."""

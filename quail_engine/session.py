@@ -1,0 +1,233 @@
+"""A session: one engine, one answer store, any number of DuckDB connections. What `connect` and the dbt adapter stand on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from quail_engine.answering import Model
+from quail_engine.answers import AnswerStore
+from quail_engine.errors import EngineError, QuailError, SettingsError
+from quail_engine.execute import RESULT, Deliver, Services, execute, plan_text
+from quail_engine.lookups import register
+from quail_engine.progress import Listener, Terminal
+from quail_engine.prompts.token_store import TokenStore
+from quail_engine.report import RunReport
+from quail_engine.settings import Settings
+from quail_engine.sql import contains_ai, mentions_ai
+
+_CHECK = "SELECT AI_FILTER('Is this about the weather?', 'It rains.')"
+
+
+class Session:
+    """Answers AI statements on DuckDB connections. Thread-safe; loads no model before the first question."""
+
+    def __init__(self, settings: Settings, listener: Listener | None = None) -> None:
+        """`listener` is called with progress events, on the thread that runs the statement; default: standard error."""
+        if settings.sql_dialect != "duckdb":
+            raise SettingsError(
+                f"sql_dialect: {settings.sql_dialect} is not built yet. Write DuckDB SQL with AI_FILTER and AI_CLASSIFY."
+            )
+        self.settings = settings
+        self._listener: Listener = listener or Terminal()
+        self._store = AnswerStore(settings.answers, settings.engine)
+        self._tokens = _token_store(settings)
+        self._models: dict[str, Model] = {}
+        self._loading = threading.Lock()
+        self._asking = threading.Lock()
+        self._running: dict[int, threading.Event] = {}  # by id of the cursor, while its statement runs
+
+    def register(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Adds the look-ups to a database instance; once is enough for all its connections, outside a transaction."""
+        register(connection)
+
+    def contains_ai(self, text: str) -> bool:
+        """Whether a text holds an AI call, and not only a comment or a string that mentions one."""
+        return contains_ai(text)
+
+    def execute(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        text: str,
+        node: str | None = None,
+        dialect: str | None = None,
+        ai_views: str | None = None,
+        listener: Listener | None = None,
+        deliver: Deliver | None = None,
+    ) -> RunReport:
+        """Runs one or several statements on `cursor` and leaves the last one's result there to be fetched.
+
+        `node` names who asks, for the report; `deliver` runs the SQL of a statement that needs no more answers, in place of
+        `cursor.execute`. Raises QuailError for what a user can mend, duckdb.Error for what DuckDB
+        refuses. A transaction that is open is used and left open.
+        """
+        if dialect not in (None, "duckdb"):
+            raise SettingsError(f"dialect {dialect!r} is not built yet; write DuckDB SQL.")
+        if not mentions_ai(text):
+            (deliver or cursor.execute)(text)
+            return RunReport()
+        settings = self.settings if ai_views is None else replace(self.settings, ai_views=ai_views)
+        cancelled = threading.Event()
+        self._running[id(cursor)] = cancelled
+        try:
+            return execute(self._services(settings, listener or self._listener), cursor, text, cancelled, deliver)
+        finally:
+            self._running.pop(id(cursor), None)
+
+    def explain(self, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
+        """The plans of the statements with AI calls; nothing is asked."""
+        return plan_text(self._services(self.settings, self._listener), cursor, text)
+
+    def cancel(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Stops the statement that runs on `cursor`, after the batch in flight; its answers are kept."""
+        if event := self._running.get(id(cursor)):
+            event.set()
+
+    def check(self) -> list[tuple[str, str]]:
+        """What a user wants to know before a run: loads the model, answers one question. Raises QuailError."""
+        model = self._model(self.settings.model)
+        with duckdb.connect() as connection:
+            self.register(connection)
+            self.execute(connection, _CHECK, listener=lambda event: None)
+            answer = connection.fetchall()[0][0]
+        path = self.settings.answers.path
+        return [
+            ("engine", self.settings.engine),
+            ("model", model.name),
+            ("weights", f"sha256 {model.engine.weights}"),
+            ("prompt layout", model.prompter.layout),
+            ("answers", str(Path(path).expanduser().absolute()) if path else "in memory"),
+            ("rate", f"about {model.engine.tokens_per_second:,.0f} tokens/s"),
+            ("test question", f"answered {answer}"),
+        ]
+
+    def close(self) -> None:
+        """Frees the models and closes the store. What was answered is on disk."""
+        for model in self._models.values():
+            model.engine.close()
+        self._models.clear()
+        self._store.close()
+        self._tokens.close()
+
+    def _services(self, settings: Settings, listener: Listener) -> Services:
+        return Services(settings, self._model, self._asking, listener)
+
+    def _model(self, name: str) -> Model:
+        with self._loading:
+            if name not in self._models:
+                self._models[name] = _load(name, self.settings, self._store, self._tokens)
+            return self._models[name]
+
+
+def _token_store(settings: Settings) -> TokenStore:
+    """Rows' token ids lie beside the answers; a mock, and a session without a folder, keeps them in memory."""
+    if settings.engine == "mock" or settings.tokens == "off" or settings.answers.path is None:
+        return TokenStore(None, keep=False)
+    return TokenStore(Path(settings.answers.path).expanduser().absolute().parent / "tokens", keep=settings.tokens == "keep")
+
+
+def _load(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:
+    """A model by name, ready to answer. Heavy imports happen here."""
+    if settings.engine == "mock":
+        from quail_engine.engine.mock import MockEngine
+        from quail_engine.engine.rules import Rules
+        from quail_engine.prompts.bytes import BytePrompter
+
+        return Model("mock", BytePrompter(), MockEngine(Rules(settings.mock_fail, settings.mock_margin)), store, tokens)
+    from quail_engine.engine import load_engine
+    from quail_engine.models import find
+
+    folder = find(name, settings.models_path)
+    try:
+        from quail_engine.prompts.chat import prompter_for
+    except ModuleNotFoundError as error:
+        raise EngineError(
+            f"engine: local needs the library {error.name!r}, which is not installed. "
+            "Install it with pip install 'dbt-quail[local]', or set engine: mock to run without a model."
+        ) from error
+    return Model(name, prompter_for(folder.path), load_engine(folder.path, settings), store, tokens)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A table with its report: what `Connection.sql(…, report=True)` returns."""
+
+    table: pa.Table
+    report: RunReport
+
+    def __iter__(self) -> Any:
+        return iter((self.table, self.report))
+
+
+class Connection:
+    """A DuckDB connection whose SQL may hold AI calls."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, session: Session, owned: bool) -> None:
+        self._connection = connection
+        self._session = session
+        self._owned = owned
+        self.report = RunReport()  # of the last statement
+        session.register(connection)
+
+    def sql(self, text: str, dialect: str | None = None, report: bool = False) -> Any:
+        """Runs statements and returns the last one's rows as a pyarrow.Table; with `report=True` also the RunReport.
+
+        Raises QuailError before anything is asked when the statement is wrong, duckdb.Error when DuckDB refuses it.
+        """
+        table = pa.table({})
+
+        def deliver(sql: str) -> None:
+            nonlocal table
+            relation = self._connection.sql(sql)
+            table = pa.table({}) if relation is None else relation.to_arrow_table()
+
+        self.report = self._session.execute(self._connection, text, dialect=dialect, deliver=deliver)
+        self._connection.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
+        return Answered(table, self.report) if report else table
+
+    def explain(self, text: str, format: str = "text", analyze: bool = False) -> Any:
+        """The plan of a statement: text, or data with `format='json'`. `analyze` runs it and adds what happened."""
+        if format not in ("text", "json"):
+            raise QuailError(f"format must be 'text' or 'json', not {format!r}.")
+        plan = self._session.explain(self._connection, text)
+        happened: dict[str, Any] = {}
+        if analyze:
+            self.sql(text)
+            happened = {k: v for k, v in self.report.as_dict().items() if k not in ("plan", "warnings")}
+        if format == "json":
+            return {"plan": plan.split("\n"), **({"happened": happened} if analyze else {})}
+        return f"{plan}\nWhat happened: {json.dumps(happened)}" if analyze else plan
+
+    def close(self) -> None:
+        self._session.close()
+        if self._owned:
+            self._connection.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def connect(
+    database: str | Path | duckdb.DuckDBPyConnection = ":memory:", settings: Settings | None = None, **options: Any
+) -> Connection:
+    """A connection to a DuckDB database (a path, ':memory:' or a DuckDB connection to share) that understands AI calls.
+
+    Settings come as one object or as keywords: `connect("warehouse.duckdb", engine="mock")`. Raises SettingsError for an
+    unknown keyword.
+    """
+    if settings is not None and options:
+        raise SettingsError("Give settings as one object or as keywords, not both.")
+    session = Session(settings or Settings.of(options))
+    owned = not isinstance(database, duckdb.DuckDBPyConnection)
+    connection = duckdb.connect(str(database)) if not isinstance(database, duckdb.DuckDBPyConnection) else database
+    return Connection(connection, session, owned)
