@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from math import isclose
 from pathlib import Path
@@ -182,3 +183,31 @@ def test_the_wheel_ships_every_part_of_the_project() -> None:
     }
     for part in parts - {"target", "logs", "dbt_packages"}:
         assert f'"integration_tests/{part}" = "quail_engine/demo_project/{part}"' in included
+
+
+def test_the_whole_demo_on_the_mock_and_the_second_run_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_MODEL", "mock")
+    folder = tmp_path / "quail_demo"
+    console, text = _console()
+    assert demo.run(None, folder, console) == 0, text.getvalue()
+    first = text.getvalue()
+    assert "First answers after" in first
+    assert "not better than guessing: see labelled examples" in first  # the mock's rules know nothing of urgency
+    asked: Counter[str] = Counter()
+    for line in (folder / "target/quail_run.jsonl").read_text(encoding="utf-8").splitlines():
+        report = json.loads(line)
+        if report["node"].startswith("model."):
+            asked[report["node"]] += report["asked"]
+    assert asked == {
+        "model.fernhill.urgent_tickets": 100,
+        "model.fernhill.ticket_topics": 200,
+        "model.fernhill.mail_anger": 87,
+        "model.fernhill.report_reactions": 204,
+        "model.fernhill.urgent_tickets_export": 0,  # all of it was asked by urgent_tickets
+    }
+    assert (folder / "target/urgent_tickets.parquet").is_file()
+
+    console, text = _console()
+    assert demo.run(None, folder, console) == 0, text.getvalue()
+    assert "\n0 questions asked, " in text.getvalue()
+    assert "First answers" not in text.getvalue()
