@@ -16,6 +16,7 @@ from quail_engine.errors import (
     SqlError,
 )
 from quail_engine.oracle import oracle
+from quail_engine.progress import Answered, Asking, Event, Listener, Warned
 from quail_engine.report import RunReport
 from quail_engine.session import Connection, Session, connect
 from quail_engine.settings import Settings
@@ -23,9 +24,13 @@ from quail_engine.sql import mentions_ai
 
 __all__ = [
     "AnswerStoreError",
+    "Answered",
+    "Asking",
     "BudgetError",
     "Connection",
     "EngineError",
+    "Event",
+    "Listener",
     "ModelError",
     "QuailError",
     "RunReport",
@@ -33,6 +38,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SqlError",
+    "Warned",
     "connect",
     "mentions_ai",
     "oracle",
