@@ -17,6 +17,7 @@ from dbt_common.events.contextvars import get_node_info
 
 import quail_engine
 from dbt.adapters.quail.credentials import QuailCredentials
+from dbt.adapters.quail.progress import ProgressLog
 from dbt.adapters.quail.reports import RunLog
 from quail_engine import QuailError, RunReport, Session
 
@@ -30,11 +31,17 @@ class QuailCursor(DuckDBCursorWrapper):
         self.ai_views: str | None = None  # the running node's policy; None: the profile's
         self.report: RunReport | None = None  # sum over the running node's AI statements; None: it had none
         self._session = session
+        self._rows: int | None = None  # that the last statement wrote, if it held an AI call
 
     @property
     def connection(self) -> Any:
         """The DuckDB connection itself, without dbt-duckdb's wrappers."""
         return self._cursor._cursor if isinstance(self._cursor, RetryableCursor) else self._cursor
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that the last statement wrote; -1 if it writes none. An AI statement's last step only tells the number."""
+        return self._cursor.rowcount if self._rows is None else self._rows
 
     def start_node(self, ai_views: str | None) -> None:
         self.ai_views = ai_views
@@ -42,6 +49,7 @@ class QuailCursor(DuckDBCursorWrapper):
 
     def execute(self, sql: str, bindings: Any = None) -> Any:
         """Runs a statement as DuckDB's own `execute` does, AI calls answered. Raises QuailError and DuckDB's errors."""
+        self._rows = None
         if not self._has_ai_call(sql):
             return super().execute(sql, bindings)
         if bindings is not None:
@@ -52,6 +60,7 @@ class QuailCursor(DuckDBCursorWrapper):
         # dbt's node is a context variable of this thread; the engine's threads do not have it.
         node = get_node_info().get("unique_id")
         report = self._session.execute(self.connection, sql, node=node, ai_views=self.ai_views)
+        self._rows = report.rows
         self.report = report if self.report is None else self.report + report
         if self.run_log is not None:
             self.run_log.append(node, sql, report)
@@ -62,7 +71,7 @@ class QuailCursor(DuckDBCursorWrapper):
         if not self._has_ai_call(query):
             return self._cursor.sql(query, *args, **kwargs)
         name = f"quail_relation_{uuid.uuid4().hex}"
-        self.execute(f"create temporary table {name} as (\n{query.rstrip().rstrip(';')}\n)")
+        self.execute(f"create temporary table {name} as (\n{query.rstrip().rstrip(';')}\n)").fetchall()
         return self._cursor.table(name)
 
     query = sql
@@ -81,14 +90,14 @@ class QuailEnvironment(LocalEnvironment):
 
     def __init__(self, credentials: QuailCredentials) -> None:
         super().__init__(credentials)
-        self.session = Session(credentials.engine_settings())
+        self.session = Session(credentials.engine_settings(), ProgressLog())
 
     def handle(self) -> DuckDBConnectionWrapper:
         with self.lock:
             if self.conn is None:
                 self.conn = self.initialize_db(self.creds, self._plugins)
                 # Once an instance, and before any transaction: functions are created transactionally.
-                self.session.register(self.conn)
+                self.session.register(self.conn)  # type: ignore[arg-type]  # declared as None
         handle = super().handle()
         handle._cursor = QuailCursor(handle._cursor._cursor, self.session)
         return handle

@@ -36,7 +36,6 @@ class QuailAdapterResponse(AdapterResponse):
         rows_affected = rows if rows >= 0 else None
         if report is None:
             return cls(_message=_message(rows_affected, None), rows_affected=rows_affected)
-        rate = report.tokens_fresh / report.seconds_engine if report.tokens_fresh and report.seconds_engine else None
         return cls(
             _message=_message(rows_affected, report),
             rows_affected=rows_affected,
@@ -47,8 +46,8 @@ class QuailAdapterResponse(AdapterResponse):
             overlong=report.overlong,
             tokens_fresh=report.tokens_fresh,
             tokens_reused=report.tokens_reused,
-            tokens_per_second=rate,
-            model=report.model,
+            tokens_per_second=report.tokens_per_second or None,
+            model=report.model or None,
         )
 
 

@@ -1,0 +1,109 @@
+"""The profile's keys, and the commands that read it: `dbt debug` and `dbt init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from dbt.adapters.factory import get_include_paths, load_plugin
+from dbt.tests.util import run_dbt_and_capture
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.quail.credentials import QuailCredentials
+
+
+def credentials(folder: Path, **keys: Any) -> QuailCredentials:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("dbt.adapters.quail.credentials.get_flags", lambda: None)
+        return QuailCredentials.from_dict({"schema": "main", **keys})
+
+
+def test_paths_are_absolute(tmp_path: Path) -> None:
+    made = credentials(tmp_path, path="dev.duckdb", quail={"engine": "mock", "models_path": "weights"})
+    assert made.path == str(tmp_path / "dev.duckdb")
+    assert made.database == "dev"
+    assert made.quail == {
+        "engine": "mock",
+        "models_path": str(tmp_path / "weights"),
+        "answers": str(tmp_path / ".quail" / "answers"),
+    }
+    assert dict(made.connection_info())["quail"] == made.quail
+
+
+@pytest.mark.parametrize("path", [":memory:", "md:my_db", "ducklake:metadata.ducklake"])
+def test_an_address_is_not_a_path(tmp_path: Path, path: str) -> None:
+    assert credentials(tmp_path, path=path).path == path
+
+
+def test_answers_may_be_a_mapping(tmp_path: Path) -> None:
+    made = credentials(tmp_path, quail={"answers": {"mode": "read_only"}})
+    assert made.engine_settings().answers.mode == "read_only"
+    assert made.engine_settings().answers.path == str(tmp_path / ".quail" / "answers")
+
+
+def test_a_model_that_is_a_file_is_found_in_the_project(tmp_path: Path) -> None:
+    (tmp_path / "own.gguf").touch()
+    assert credentials(tmp_path, quail={"model": "own.gguf"}).engine_settings().model == str(tmp_path / "own.gguf")
+    assert credentials(tmp_path, quail={"model": "smollm2-135m"}).engine_settings().model == "smollm2-135m"
+
+
+def test_equal_profiles_share_an_environment(tmp_path: Path) -> None:
+    assert credentials(tmp_path, quail={"engine": "mock"}) == credentials(tmp_path, quail={"engine": "mock"})
+    assert credentials(tmp_path, quail={"engine": "mock"}) != credentials(tmp_path, quail={"engine": "local"})
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"quail": {"engin": "mock"}},
+            r"Unknown quail setting 'engin' \(did you mean 'engine'\?\). Known settings: engine, model",
+        ),
+        ({"quail": {"threshold": 2}}, "threshold must be a number between 0 and 1"),
+        ({"remote": {"host": "h", "port": 1, "user": "u"}}, "cannot run with `remote:`"),
+    ],
+)
+def test_a_wrong_profile_is_refused(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(DbtRuntimeError, match=message):
+        credentials(tmp_path, **keys)
+
+
+def test_debug_answers_a_question(project: Any) -> None:
+    _, output = run_dbt_and_capture(["debug"])
+    assert "answers" in output
+    assert "All checks passed!" in output
+
+
+def test_debug_says_why_a_model_cannot_answer(project: Any, profiles_root: Path) -> None:
+    file = Path(profiles_root) / "profiles.yml"
+    profile = yaml.safe_load(file.read_text())
+    profile["test"]["outputs"]["default"]["quail"] = {"engine": "local", "model": "no-such-model"}
+    file.write_text(yaml.safe_dump(profile))
+    _, output = run_dbt_and_capture(["debug"], expect_pass=False)
+    assert "no-such-model" in output
+
+
+def test_init_writes_a_profile_that_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dbt.task.init import InitTask
+
+    load_plugin("quail")
+    template = yaml.safe_load((get_include_paths("quail")[0] / "profile_template.yml").read_text())
+    answers = iter(["dev.duckdb", "main", 4, 2])
+    monkeypatch.setattr(click, "prompt", lambda *args, **kwargs: next(answers))
+    task = InitTask.__new__(InitTask)  # its constructor wants the command line
+    target = task.generate_target_from_input(template["prompts"], dict(template["fixed"]))
+    assert target == {"type": "quail", "path": "dev.duckdb", "schema": "main", "threads": 4, "quail": {"engine": "mock"}}
+    target.pop("type"), target.pop("threads")
+    assert credentials(tmp_path, **target).engine_settings().engine == "mock"
+
+
+def test_the_sample_profile_is_valid(tmp_path: Path) -> None:
+    load_plugin("quail")
+    sample = yaml.safe_load((get_include_paths("quail")[0] / "sample_profiles.yml").read_text())
+    for target in sample["default"]["outputs"].values():
+        assert target["type"] == "quail"
+        credentials(tmp_path, path=target["path"], quail=target["quail"])

@@ -1,0 +1,89 @@
+"""Cursors of eight dbt threads at once, each inside its own open transaction, with ROLLBACKs between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dbt.adapters.quail.credentials import QuailCredentials
+from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment
+from quail_engine import QuailError
+
+THREADS = 8
+ROUNDS = 3
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[QuailEnvironment]:
+    path = str(tmp_path / "dev.duckdb")
+    keys: dict[str, Any] = {"schema": "main", "path": path, "quail": {"engine": "mock", "answers": {"mode": "off"}}}
+    environment = QuailEnvironment(QuailCredentials.from_dict(keys))
+    yield environment
+    environment.shut_down()
+
+
+@pytest.fixture
+def cursor(environment: QuailEnvironment) -> QuailCursor:
+    return environment.handle().cursor()
+
+
+def test_open_transactions_do_not_disturb_each_other(environment: QuailEnvironment, cursor: QuailCursor) -> None:
+    cursor.execute(
+        "create table notes as "
+        "select i as id, case when i % 3 = 0 then 'urgent ' else 'calm ' end || i as body from range(60) t(i)"
+    )
+    expected = [(i, i % 3 == 0) for i in range(60)]
+
+    def work(thread: int) -> list[tuple[Any, ...]]:
+        mine = environment.handle().cursor()
+        call = f"AI_FILTER(PROMPT('{thread}: does {{0}} say ''urgent''?', body))"
+        for turn in range(ROUNDS):
+            mine.execute("begin")
+            mine.execute(f"create table t{thread} as select id, {call} as u from notes")
+            mine.execute("rollback" if turn < ROUNDS - 1 else "commit")
+        mine.start_node(None)
+        mine.execute(f"select id, {call} as u from notes order by id")
+        assert mine.report is not None
+        return mine.fetchall()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        selected = list(pool.map(work, range(THREADS)))
+    assert selected == [expected] * THREADS
+    for thread in range(THREADS):
+        assert cursor.execute(f"select * from t{thread} order by id").fetchall() == expected
+
+
+def test_counts_are_kept_for_a_node_and_no_longer(cursor: QuailCursor) -> None:
+    cursor.start_node(None)
+    cursor.execute("create table a as select AI_FILTER('is it ''urgent''?', 'urgent') as u")
+    cursor.execute("create table b as select AI_FILTER('is it ''urgent''?', 'calm') as u")
+    cursor.execute("select 1")
+    assert cursor.report is not None
+    assert cursor.report.asked == 2
+    cursor.start_node(None)
+    assert cursor.report is None
+
+
+def test_a_failed_statement_keeps_its_error_type(cursor: QuailCursor) -> None:
+    with pytest.raises(duckdb.CatalogException, match="no_such_table"):
+        cursor.execute("select AI_FILTER('is it ''urgent''?', body) from no_such_table")
+    with pytest.raises(QuailError):
+        cursor.execute("select AI_FILTER(PROMPT('is {0 urgent?', 'x'))")
+    assert cursor.execute("select 1").fetchall() == [(1,)]
+
+
+def test_parameters_are_duckdb_s_unless_there_is_an_ai_call(cursor: QuailCursor) -> None:
+    assert cursor.execute("select ? as ai_filter", ["x"]).fetchall() == [("x",)]
+    with pytest.raises(QuailError, match="bound parameters"):
+        cursor.execute("select AI_FILTER('is it ''urgent''?', ?)", ["x"])
+
+
+def test_a_python_model_s_query_is_answered(cursor: QuailCursor) -> None:
+    relation = cursor.sql("select AI_FILTER('is it ''urgent''?', body) as u from (values ('urgent'), ('calm')) t(body); ")
+    assert sorted(relation.fetchall()) == [(False,), (True,)]
+    assert cursor.sql("select 1").fetchall() == [(1,)]
