@@ -92,6 +92,8 @@ def read_architecture(gguf: GgufFile) -> tuple[str, Config]:
 
 def tensor_sources(gguf: GgufFile, architecture: str, config: Config) -> dict[str, Source]:
     """Every tensor of the converted model, by name. Raises ModelError unless the file holds exactly these, in these shapes."""
+    if config.num_layers > len(gguf.tensors):  # before a damaged number makes the loop below endless
+        raise ModelError(f"The model's file is damaged: {config.num_layers} layers, but {len(gguf.tensors)} tensors.")
     sources = _top_sources(config)
     for layer in range(config.num_layers):
         sources |= _layer_sources(layer, architecture, config)

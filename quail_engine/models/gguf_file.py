@@ -149,4 +149,6 @@ class _Cursor:
         if not 1 <= dimensions <= _MOST_DIMENSIONS:
             raise ModelError(f"{self.path} is damaged: tensor {name} has {dimensions} dimensions.")
         innermost_first = [self.scalar("<Q") for _ in range(dimensions)]
+        if 0 in innermost_first:
+            raise ModelError(f"{self.path} is damaged: tensor {name} is empty.")
         return name, tuple(reversed(innermost_first)), self.scalar("<I"), self.scalar("<Q")
