@@ -78,31 +78,19 @@ def _parse(source: Source, statement: Statement) -> exp.Expr:
 
 
 def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiCall, ...]:
+    """The calls in text order. Equal calls of one scope have one level, that of the first clause: they stay one text, which
+    DuckDB asks of `GROUP BY x` and `SELECT x`, and the later ones find their inputs answered.
+    """
     levels = level_calls(tree)
-    calls: list[AiCall] = []
-    first: dict[
-        object, int
-    ] = {}  # the level of a call's first equal in its scope, so that GROUP BY x and SELECT x stay one text
+    lowest: dict[object, int] = {}
+    placed = []
     for node in nodes:
         place = place_of(node)
-        call = replace(
-            extract_call(node, source),
-            guard=guard_of(node, source),
-            depends=depends_of(node, place, source),
-            level=levels[id(node)],
-        )
-        if not call.guard:
-            same = (id(place.scope), replace(call, start=0, end=0, level=0))
-            level = min(first.get(same, call.level), call.level)
-            calls = [replace(c, level=level) if _equal(c, call) and first.get(same) == c.level else c for c in calls]
-            first[same] = level
-            call = replace(call, level=level)
-        calls.append(call)
-    return tuple(calls)
-
-
-def _equal(one: AiCall, other: AiCall) -> bool:
-    return replace(one, start=0, end=0, level=0) == replace(other, start=0, end=0, level=0)
+        call = replace(extract_call(node, source), guard=guard_of(node, source), depends=depends_of(node, place, source))
+        same = (id(place.scope), replace(call, start=0, end=0))
+        lowest[same] = min(lowest.get(same, levels[id(node)]), levels[id(node)])
+        placed.append((same, call))
+    return tuple(replace(call, level=lowest[same]) for same, call in placed)
 
 
 def _unnamed(tree: exp.Expr) -> tuple[tuple[int, int], ...]:
