@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 from dbt.adapters.factory import get_include_paths, load_plugin
-from dbt.tests.util import run_dbt_and_capture
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.quail.credentials import QuailCredentials
@@ -78,13 +78,33 @@ def test_debug_answers_a_question(project: Any) -> None:
     assert "All checks passed!" in output
 
 
-def test_debug_says_why_a_model_cannot_answer(project: Any, profiles_root: Path) -> None:
+def use(profiles_root: Path, quail: dict[str, Any]) -> None:
     file = Path(profiles_root) / "profiles.yml"
     profile = yaml.safe_load(file.read_text())
-    profile["test"]["outputs"]["default"]["quail"] = {"engine": "local", "model": "no-such-model"}
+    profile["test"]["outputs"]["default"]["quail"] = quail
     file.write_text(yaml.safe_dump(profile))
+
+
+def test_debug_says_why_a_model_cannot_answer(project: Any, profiles_root: Path) -> None:
+    use(profiles_root, {"engine": "local", "model": "no-such-model"})
     _, output = run_dbt_and_capture(["debug"], expect_pass=False)
     assert "no-such-model" in output
+
+
+@pytest.fixture(scope="class")
+def models() -> dict[str, str]:
+    asking = "{{ config(materialized='table') }} select AI_FILTER('Is it urgent?', body) as u from {{ ref('plain') }}"
+    return {"plain.sql": "select 'some text' as body", "asking.sql": asking}
+
+
+def test_a_model_is_loaded_for_a_question_and_not_before(project: Any, profiles_root: Path) -> None:
+    use(profiles_root, {"engine": "local", "model": "no-such-model"})
+    for command in (["parse"], ["compile"], ["docs", "generate"], ["run", "--empty"]):
+        run_dbt(command)
+    results = run_dbt(["run"], expect_pass=False)
+    message = {result.node.name: result.message for result in results}["asking"]
+    assert message.startswith("Database Error in model asking")
+    assert "no-such-model" in message
 
 
 def test_init_writes_a_profile_that_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

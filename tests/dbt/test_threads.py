@@ -13,6 +13,9 @@ import pytest
 from dbt.adapters.quail.credentials import QuailCredentials
 from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment
 from quail_engine import QuailError
+from quail_engine.batching.batch import Batch
+from quail_engine.engine.mock import MockEngine
+from quail_engine.prompts.request import Logits
 
 THREADS = 8
 ROUNDS = 3
@@ -20,8 +23,8 @@ ROUNDS = 3
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[QuailEnvironment]:
-    path = str(tmp_path / "dev.duckdb")
-    keys: dict[str, Any] = {"schema": "main", "path": path, "quail": {"engine": "mock", "answers": {"mode": "off"}}}
+    quail = {"engine": "mock", "answers": {"mode": "off"}, "token_budget": 200}  # some batches a statement
+    keys: dict[str, Any] = {"schema": "main", "path": str(tmp_path / "dev.duckdb"), "quail": quail}
     environment = QuailEnvironment(QuailCredentials.from_dict(keys))
     yield environment
     environment.shut_down()
@@ -56,6 +59,24 @@ def test_open_transactions_do_not_disturb_each_other(environment: QuailEnvironme
     assert selected == [expected] * THREADS
     for thread in range(THREADS):
         assert cursor.execute(f"select * from t{thread} order by id").fetchall() == expected
+
+
+def test_an_interrupt_stops_between_batches(cursor: QuailCursor, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[object] = []
+    score = MockEngine.score
+
+    def interrupted(engine: MockEngine, batch: Batch) -> list[Logits]:
+        batches.append(batch)
+        cursor.interrupt()  # as dbt's main thread does on Ctrl-C
+        return score(engine, batch)
+
+    monkeypatch.setattr(MockEngine, "score", interrupted)
+    cursor.execute("begin")
+    with pytest.raises(QuailError, match="cancelled"):
+        cursor.execute("create table t as select AI_FILTER('is it ''urgent''?', 'note ' || i) as u from range(100) t(i)")
+    assert len(batches) == 1
+    cursor.execute("rollback")
+    assert cursor.execute("select count(*) from duckdb_tables()").fetchall() == [(0,)]
 
 
 def test_counts_are_kept_for_a_node_and_no_longer(cursor: QuailCursor) -> None:
