@@ -1,0 +1,177 @@
+"""The schedule: every read once, shared prefixes once, cuts that depend on nothing but the request itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quail_engine.batching.batch import Batch, Node
+from quail_engine.batching.forest import CHUNK_TOKENS, TokenCount, count_tokens, schedule
+from quail_engine.prompts.request import Ids, Logits, Request
+
+
+@dataclass(frozen=True)
+class Reads:
+    """A readout that only says what is read."""
+
+    suffixes: tuple[Ids, ...] = ((),)
+    rows: tuple[Ids, ...] = ((1, 2),)
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        raise AssertionError("the batching layer never answers")
+
+
+JUDGE = Reads()
+LABELS = Reads(suffixes=((), (3,), (3, 4), (3, 4, 5, 6), (7,)), rows=((3, 7), (4, 0), (5, 0), (0,), (0, 8)))
+SUFFIX_RUNS: dict[Ids, tuple[Ids, ...]] = {
+    (): (),
+    (3,): ((3,),),
+    (3, 4): ((3,), (4,)),
+    (3, 4, 5, 6): ((3,), (4,), (5, 6)),
+    (7,): ((7,),),
+}
+
+
+def ids(*counts: int, first: int = 10) -> tuple[Ids, ...]:
+    """One segment of distinct tokens a count."""
+    starts = [first + sum(counts[:i]) for i in range(len(counts))]
+    return tuple(tuple(range(start, start + count)) for start, count in zip(starts, counts, strict=True))
+
+
+def chain(nodes: dict[int, Node], number: int) -> tuple[Ids, ...]:
+    """The runs of tokens from the root to a node."""
+    return () if number == -1 else (*chain(nodes, nodes[number].parent), nodes[number].ids)
+
+
+def expected_chain(request: Request, suffix_runs: tuple[Ids, ...]) -> tuple[Ids, ...]:
+    runs = (*request.segments, *suffix_runs)
+    return tuple(run[i : i + CHUNK_TOKENS] for run in runs for i in range(0, len(run), CHUNK_TOKENS))
+
+
+def replay(requests: Sequence[Request], token_budget: int) -> tuple[list[Batch], dict[int, Node], dict[tuple[int, int], int]]:
+    """Runs a schedule as an engine would, checking that everything it names is there; returns what was read where."""
+    batches = list(schedule(requests, token_budget))
+    nodes: dict[int, Node] = {}
+    held: frozenset[int] = frozenset()
+    read: dict[tuple[int, int], int] = {}
+    for batch in batches:
+        here: set[int] = set()
+        for node in batch.nodes:
+            assert node.number not in nodes
+            assert node.parent == -1 or node.parent in held or node.parent in here
+            assert 1 <= len(node.ids) <= CHUNK_TOKENS
+            nodes[node.number] = node
+            here.add(node.number)
+        assert batch.tokens <= token_budget or len(batch.nodes) == 1
+        assert batch.keep <= held | here
+        for entry in batch.reads:
+            assert entry.node in here
+            assert (entry.request, entry.part) not in read
+            assert entry.rows == requests[entry.request].readout.rows[entry.part]
+            read[entry.request, entry.part] = entry.node
+        held = batch.keep
+    assert not held
+    return batches, nodes, read
+
+
+token_runs = st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple)
+requests_strategy = st.lists(
+    st.builds(Request, st.lists(token_runs, min_size=1, max_size=4).map(tuple), st.sampled_from([JUDGE, LABELS])), max_size=30
+)
+
+
+@given(requests_strategy, st.integers(1, 40))
+def test_every_read_sees_its_request_and_every_prefix_is_prefilled_once(requests: list[Request], token_budget: int) -> None:
+    batches, nodes, read = replay(requests, token_budget)
+    for number, request in enumerate(requests):
+        for part, suffix in enumerate(request.readout.suffixes):
+            assert chain(nodes, read[number, part]) == request.segments + SUFFIX_RUNS[suffix]
+    chains = [chain(nodes, number) for number in nodes]
+    assert len(chains) == len(set(chains))
+    # A naive trie: every path from a root, one set element each.
+    paths = [request.segments + SUFFIX_RUNS[suffix] for request in requests for suffix in request.readout.suffixes]
+    naive = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
+    fresh = sum(len(path[-1]) for path in naive)
+    assert sum(batch.tokens for batch in batches) == fresh
+    assert count_tokens(requests) == TokenCount(fresh=fresh, logical=sum(request.tokens for request in requests))
+
+
+@given(requests_strategy, st.integers(1, 40))
+def test_only_kv_that_is_read_later_is_kept(requests: list[Request], token_budget: int) -> None:
+    batches, nodes, _ = replay(requests, token_budget)
+    for number, batch in enumerate(batches):
+        later = {node.parent for following in batches[number + 1 :] for node in following.nodes}
+        needed = set(later)
+        for node in later - {-1}:
+            while (node := nodes[node].parent) != -1:
+                needed.add(node)
+        before = {node.number for earlier in batches[: number + 1] for node in earlier.nodes}
+        assert batch.keep == needed & before
+
+
+def test_requests_share_equal_leading_segments_only() -> None:
+    head, document, question, other = ids(5, 20, 3, 4)
+    requests = [
+        Request((head, document, question), JUDGE),
+        Request((head, document, other), JUDGE),
+        Request((head, document + question), JUDGE),  # the same tokens, cut elsewhere: attention would round differently
+        Request((document, question), JUDGE),
+    ]
+    assert count_tokens(requests) == TokenCount(fresh=5 + 20 + 3 + 4 + 23 + 20 + 3, logical=28 + 29 + 28 + 23)
+
+
+def test_equal_requests_are_prefilled_once_and_read_twice() -> None:
+    requests = [Request(ids(4, 6), JUDGE), Request(ids(4, 6), JUDGE)]
+    (batch,) = schedule(requests, 100)
+    assert batch.tokens == 10
+    assert [(read.node, read.request) for read in batch.reads] == [(1, 0), (1, 1)]
+
+
+def test_a_request_that_is_a_prefix_of_another_is_read_on_the_way() -> None:
+    head, document, question = ids(4, 6, 2)
+    (batch,) = schedule([Request((head, document, question), JUDGE), Request((head, document), JUDGE)], 100)
+    assert {(read.node, read.request) for read in batch.reads} == {(2, 0), (1, 1)}
+
+
+def test_nodes_come_depth_first_in_order_of_first_appearance() -> None:
+    head, a, b, p, q = ids(2, 3, 3, 1, 1)
+    (batch,) = schedule([Request((head, document, question), JUDGE) for question in (p, q) for document in (a, b)], 100)
+    assert [node.ids for node in batch.nodes] == [head, a, p, q, b, p, q]
+
+
+@pytest.mark.parametrize("token_budget", [1, 100, 513, 5_000])
+def test_long_segments_are_cut_at_fixed_places_whatever_the_budget(token_budget: int) -> None:
+    request = Request(ids(10, 2 * CHUNK_TOKENS + 7, 3), JUDGE)
+    _, nodes, read = replay([request], token_budget)
+    assert chain(nodes, read[0, 0]) == expected_chain(request, ())
+    assert [len(run) for run in chain(nodes, read[0, 0])] == [10, CHUNK_TOKENS, CHUNK_TOKENS, 7, 3]
+
+
+def test_long_documents_with_a_common_beginning_share_whole_chunks() -> None:
+    (long,) = ids(CHUNK_TOKENS + 50)
+    requests = [Request((long,), JUDGE), Request((long[:-1],), JUDGE)]
+    assert count_tokens(requests).fresh == CHUNK_TOKENS + 50 + 49
+
+
+def test_a_document_is_kept_while_its_questions_need_more_batches() -> None:
+    head, document, *questions = ids(5, 30, 4, 4, 4, 4, 4)
+    batches, nodes, _ = replay([Request((head, document, question), JUDGE) for question in questions], 40)
+    assert [batch.tokens for batch in batches] == [39, 16]
+    assert [nodes[number].ids for number in sorted(batches[0].keep)] == [head, document]
+    assert batches[1].keep == frozenset()
+
+
+def test_a_label_trie_shares_its_inner_nodes() -> None:
+    request = Request(ids(4), LABELS)
+    _, nodes, read = replay([request], 100)
+    assert [chain(nodes, read[0, part])[1:] for part in range(5)] == [(), ((3,),), ((3,), (4,)), ((3,), (4,), (5, 6)), ((7,),)]
+    assert count_tokens([request]) == TokenCount(fresh=4 + 5, logical=4 + 8)
+
+
+def test_nothing_to_ask_is_no_batch() -> None:
+    assert list(schedule([], 100)) == []
+    assert count_tokens([]) == TokenCount(0, 0)

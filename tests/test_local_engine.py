@@ -1,0 +1,311 @@
+"""The CPU engine: the margins of transformers, and not a bit of them dependent on batch mates, budgets or threads."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reference.decoder import reference_logits, reference_model, write_tiny_folder
+
+from quail_engine.batching.forest import schedule
+from quail_engine.engine import load_engine
+from quail_engine.engine.local.attention_kernel import flash_attention, reference_attention
+from quail_engine.engine.local.engine import LocalEngine, load
+from quail_engine.engine.local.rows import padded_rows
+from quail_engine.errors import EngineError, ModelError
+from quail_engine.prompts.request import Ids, Logits, Request
+from quail_engine.settings import Settings
+
+TINY_MODELS = {
+    "llama tied": ("llama", {}),
+    "llama untied": ("llama", {"tied_embeddings": False, "hidden_size": 96, "num_heads": 6}),
+    "llama, one kv head": ("llama", {"num_kv_heads": 1}),
+    "llama, odd widths": ("llama", {"intermediate_size": 100, "head_dim": 8, "num_kv_heads": 4}),
+    "qwen2 tied": ("qwen2", {}),
+    "qwen2 untied": ("qwen2", {"tied_embeddings": False, "rope_theta": 1e6, "head_dim": 32}),
+}
+VOCABULARY = 97
+
+
+@dataclass(frozen=True)
+class Reads:
+    suffixes: tuple[Ids, ...]
+    rows: tuple[Ids, ...]
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        raise AssertionError("the engine never answers")
+
+
+JUDGE = Reads(suffixes=((),), rows=((1, 2),))
+LABELS = Reads(suffixes=((), (3,), (3, 4, 5), (6, 7)), rows=((3, 6, 9), (4, 0), (5,), (7, 0)))
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            architecture, changes = TINY_MODELS[name]
+            made[name] = write_tiny_folder(tmp_path_factory.mktemp("models") / "model", architecture, **changes)
+        return made[name]
+
+    return folder
+
+
+def score(engine: LocalEngine, requests: Sequence[Request], token_budget: int = 2_048) -> list[tuple[Logits, ...]]:
+    """The logits of every request, in order; a vector a read."""
+    found: list[dict[int, Logits]] = [{} for _ in requests]
+    for batch in schedule(requests, token_budget):
+        logits = engine.score(batch)
+        assert len(logits) == len(batch.reads)
+        for read, vector in zip(batch.reads, logits, strict=True):
+            assert vector.dtype == np.float32
+            assert vector.shape == (len(read.rows),)
+            found[read.request][read.part] = vector
+    return [tuple(parts[i] for i in range(len(parts))) for parts in found]
+
+
+def assert_like_reference(
+    folder: Path, requests: Sequence[Request], answers: Sequence[tuple[Logits, ...]], within: float
+) -> None:
+    model = reference_model(folder)
+    for request, parts in zip(requests, answers, strict=True):
+        for suffix, rows, logits in zip(request.readout.suffixes, request.readout.rows, parts, strict=True):
+            expected = reference_logits(model, sum(request.segments, ()) + suffix)[list(rows)].numpy()
+            # Half the tolerance a logit, so that a margin, a difference of two, is within all of it.
+            np.testing.assert_allclose(logits, expected, rtol=0, atol=within / 2)
+
+
+def random_requests(seed: int, documents: Sequence[int], vocabulary: int = VOCABULARY) -> list[Request]:
+    """A head, documents of the given lengths, three questions on each, half of the requests with label reads."""
+    rng = random.Random(seed)
+
+    def segment(count: int) -> Ids:
+        return tuple(rng.randrange(vocabulary) for _ in range(count))
+
+    head, questions = segment(9), [segment(4), segment(11), segment(12)]
+    texts = [segment(count) for count in documents]
+    requests = [
+        Request((head, text, question), readout) for text in texts for question in questions for readout in (JUDGE, LABELS)
+    ]
+    return rng.sample(requests, len(requests))
+
+
+@pytest.mark.parametrize("name", TINY_MODELS)
+def test_logits_equal_transformers(name: str, tiny_folder: Callable[[str], Path]) -> None:
+    folder = tiny_folder(name)
+    requests = random_requests(1, [1, 2, 15, 16, 17, 40, 63, 130])
+    assert_like_reference(folder, requests, score(load(folder, "float32", 2), requests), within=1e-3)
+
+
+token_runs = st.lists(st.integers(0, 4), min_size=1, max_size=20).map(tuple)
+few_runs = st.lists(token_runs, min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("name", ["llama untied", "qwen2 tied"])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pool=few_runs,
+    picks=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=8),
+    budget=st.integers(1, 90),
+)
+def test_random_forests_equal_transformers(
+    name: str, tiny_folder: Callable[[str], Path], pool: list[Ids], picks: list[list[int]], budget: int
+) -> None:
+    folder = tiny_folder(name)
+    requests = [
+        Request(tuple(pool[i % len(pool)] for i in pick), LABELS if number % 2 else JUDGE) for number, pick in enumerate(picks)
+    ]
+    assert_like_reference(folder, requests, score(load(folder, "float32", 2), requests, budget), within=1e-3)
+
+
+@pytest.mark.parametrize("name", ["llama tied", "qwen2 untied"])
+def test_long_segments_equal_transformers(name: str, tiny_folder: Callable[[str], Path]) -> None:
+    folder = tiny_folder(name)
+    requests = random_requests(2, [511, 512, 513, 1_300])[::4]
+    assert_like_reference(folder, requests, score(load(folder, "float32", 2), requests, 600), within=1e-3)
+
+
+@pytest.mark.parametrize("model", ["smollm2-135m", pytest.param("qwen2.5-coder-0.5b", marks=pytest.mark.slow)])
+def test_real_margins_equal_transformers(model: str, model_folder: Callable[[str], Path]) -> None:
+    folder = model_folder(model)
+    requests = random_requests(3, [20, 90], vocabulary=40_000)[::3]
+    assert_like_reference(folder, requests, score(load(folder, "float32", 2), requests, 200), within=1e-3)
+
+
+def assert_bits_never_change(engine: LocalEngine, requests: Sequence[Request], groups: Sequence[int]) -> None:
+    """Shuffled requests, other budgets, batches of few requests, one and two threads: every bit as in one go."""
+    expected = {
+        request: [part.tobytes() for part in parts] for request, parts in zip(requests, score(engine, requests), strict=True)
+    }
+    rng = random.Random(4)
+    for threads in (1, 2):
+        engine.set_threads(threads)
+        for budget, size in [(2_048, len(requests)), (97, len(requests)), *((2_048, size) for size in groups)]:
+            shuffled = rng.sample(list(requests), min(len(requests), 4 * size))
+            for start in range(0, len(shuffled), size):
+                part = shuffled[start : start + size]
+                for request, found in zip(part, score(engine, part, budget), strict=True):
+                    assert [vector.tobytes() for vector in found] == expected[request], (threads, budget, size)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", TINY_MODELS)
+def test_no_bit_depends_on_batch_mates(name: str, dtype: str, tiny_folder: Callable[[str], Path]) -> None:
+    rng = random.Random(5)
+    requests = random_requests(6, [rng.randrange(1, 70) for _ in range(12)] + [530])
+    assert_bits_never_change(load(tiny_folder(name), dtype, 2), requests, groups=[1, 2, 3, 7, 64])
+
+
+def test_no_bit_depends_on_batch_mates_in_a_real_model(model_folder: Callable[[str], Path]) -> None:
+    requests = random_requests(7, [1, 2, 3, 5, 8, 9, 12, 15, 16, 17, 70], vocabulary=40_000)
+    assert_bits_never_change(load(model_folder("smollm2-135m"), "bfloat16", 2), requests, groups=[1, 2, 3, 7, 64])
+
+
+def test_an_abandoned_schedule_leaves_nothing_behind(tiny_folder: Callable[[str], Path]) -> None:
+    engine = load(tiny_folder("llama tied"), "bfloat16", 1)
+    first, second = random_requests(8, [40, 50]), random_requests(9, [45, 55])
+    expected = score(engine, second, 60)
+    batches = schedule(first, 60)
+    engine.score(next(batches))
+    engine.score(next(batches))
+    for found, wanted in zip(score(engine, second, 60), expected, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_plain_torch_attention_answers_alike(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_folder("llama tied")
+    requests = random_requests(10, [5, 40, 530])
+    monkeypatch.setattr("quail_engine.engine.local.engine.attention_kernel", lambda: reference_attention)
+    assert_like_reference(folder, requests[::3], score(load(folder, "float32", 2), requests, 300)[::3], within=1e-3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_fused_kernel_is_the_reference(causal: bool) -> None:
+    query, key, value = (torch.randn(3, 2, 37, 16) for _ in range(3))
+    for found, expected in zip(
+        flash_attention(query, key, value, causal), reference_attention(query, key, value, causal), strict=True
+    ):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("width", [128, 100, 1_536])
+def test_silu_rounds_alike_at_every_padded_row_count(dtype: torch.dtype, width: int) -> None:
+    gate_up = torch.randn(700, 2 * width, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+    def silu(rows: int) -> torch.Tensor:
+        return torch.nn.functional.silu(gate_up[:rows, :width])
+
+    torch.set_num_threads(1)
+    expected = silu(16 * (700 // 16))
+    for threads in (1, 2, 3, 5):
+        torch.set_num_threads(threads)
+        for wanted in (1, 17, 33, 100, 350, 500):
+            rows = padded_rows(wanted, width, threads)
+            assert rows >= wanted
+            assert torch.equal(silu(rows), expected[:rows])
+
+
+def test_bfloat16_is_near_float32(tiny_folder: Callable[[str], Path]) -> None:
+    folder = tiny_folder("llama tied")
+    requests = random_requests(11, [30, 60])
+    exact, rounded = (
+        np.concatenate([vector for parts in score(load(folder, dtype, 2), requests) for vector in parts])
+        for dtype in ("float32", "bfloat16")
+    )
+    assert 0 < np.linalg.norm(exact - rounded) < 0.05 * np.linalg.norm(exact)
+
+
+def test_what_an_engine_says_about_itself(tiny_folder: Callable[[str], Path]) -> None:
+    engine = load(tiny_folder("llama tied"), "auto", 1)
+    assert engine.weights == "5" * 64
+    assert engine.precision == "full"
+    assert engine.dtype in ("float32", "bfloat16")
+    predicted = engine.tokens_per_second
+    assert predicted > 0
+    score(engine, random_requests(12, [200] * 20))
+    # Tiny products run far below the rate of the benchmark, so what was measured must have lowered the prediction.
+    assert 0 < engine.tokens_per_second < predicted
+    engine.close()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_settings_choose_the_dtype_and_the_threads(dtype: str, tiny_folder: Callable[[str], Path]) -> None:
+    engine = load_engine(tiny_folder("qwen2 tied"), Settings.of({"dtype": dtype, "cpu_threads": 1}))
+    assert isinstance(engine, LocalEngine)
+    assert engine.dtype == dtype
+    assert torch.get_num_threads() == 1
+
+
+def damage(folder: Path, **changes: object) -> None:
+    description = json.loads((folder / "quail.json").read_text())
+    (folder / "quail.json").write_text(json.dumps({**description, **changes}))
+
+
+def without_a_tensor(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(folder / "model.safetensors")
+    del state["model.layers.1.mlp.up_proj.weight"]
+    save_file(state, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda folder: (folder / "quail.json").unlink(), "quail.json cannot be read"),
+        (lambda folder: (folder / "quail.json").write_text("{"), "quail.json cannot be read"),
+        (lambda folder: (folder / "quail.json").write_text("[]"), "not a mapping"),
+        (lambda folder: damage(folder, architecture="mamba"), "architecture 'mamba'.*llama, qwen2"),
+        (lambda folder: damage(folder, converter=7), "converter version 7"),
+        (lambda folder: damage(folder, source_sha256=None), "source_sha256"),
+        (lambda folder: damage(folder, config={"hidden_size": 64}), "lacks num_layers"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors cannot be opened"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"short"), "model.safetensors cannot be opened"),
+        (without_a_tensor, r"model\.layers\.1\.mlp\.up_proj\.weight"),
+    ],
+)
+def test_a_damaged_folder_is_one_clear_error(harm: Callable[[Path], object], says: str, tmp_path: Path) -> None:
+    folder = write_tiny_folder(tmp_path / "model", "llama")
+    harm(folder)
+    with pytest.raises(ModelError, match=says) as caught:
+        load(folder, "float32", 1)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_torch_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("quail_engine.engine.local")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(EngineError, match=r"pip install 'dbt-quail\[local\]'"):
+        load_engine(tmp_path, Settings.of({}))
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="'cpu'"):
+        load_engine(tmp_path, Settings.of({"device": "cuda"}))
+
+
+def test_importing_the_engine_package_imports_no_torch() -> None:
+    code = "import sys, quail_engine.engine, quail_engine.batching.forest; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
