@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from quail_engine.errors import ModelError
+from quail_engine.calls import Example, Label, Question, Task, Template
+from quail_engine.errors import EngineError, ModelError
+from quail_engine.prompts import token_store
+from quail_engine.prompts.chat import ChatPrompt, ChatPrompter, prompter_for
+from quail_engine.prompts.profile import Profile
+from quail_engine.prompts.profiles import PROFILES
 from quail_engine.prompts.readout import JudgeReadout, Spellings, TagReadout, TrieReadout
 from quail_engine.prompts.request import Ids, Logits
+from quail_engine.prompts.token_store import TokenStore
+from quail_engine.prompts.tokenizer import Tokenizer
 
+MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m")
 SPELLINGS = Spellings(true=(1, 2), false=(3, 4))
 END = (99,)
 
@@ -112,3 +128,406 @@ def test_trie_probabilities_sum_to_one_and_follow_the_labels(labels: list[Ids], 
         [logits(*(value[node][row] for row in rows)) for node, rows in zip(other.suffixes, other.rows, strict=True)]
     )
     assert again == pytest.approx(answer[shuffled], abs=1e-5), "the order of the labels does not matter"
+
+
+# Tokenizers
+
+
+def generated_texts(count: int) -> list[str]:
+    """Texts that tokenizers disagree about: scripts, combining marks, digits, emoji, blanks, and chat markers as characters."""
+    random = Random(11)
+    pieces = [
+        *("<|im_end|>", "<|im_start|>user", "<tool_call>", "</tool_call>", "<|fim_pad|>", "<repo_name>", "<|endoftext"),
+        *("café", "café", "ñ", "ñ", "Å", "Å", "ﬁ", "½", "é", "각", "각"),
+        *(
+            "don't",
+            "I'LL",
+            "we've",
+            "'s",
+            "'S",
+            "hello",
+            "World",
+            "naïve",
+            "straße",
+            "ΑΒΓ",
+            "Привет",
+            "привет-мир",
+            "日本語",
+            "한국어",
+        ),
+        *("العربية", "हिन्दी", "ไทย", "🙂", "👩‍👩‍👧", "🇫🇷", "✈️", "0", "12", "3.14", "1,000,000", "٣٤", "²", "Ⅳ", "2024-01-01"),
+        *(" ", "  ", "\t", "\n", "\r\n", "\n\n ", " \n", "\u00a0", "\u2003", "\u200b", "\ufeff", "\x00", "\x7f", "�"),
+        *(
+            "...",
+            "!?",
+            "—",
+            "“",
+            "”",
+            "(",
+            ")]",
+            "$",
+            "€5",
+            "http://a.b/c?d=e&f",
+            "user@example.com",
+            "{0}",
+            "{{",
+            "__init__",
+            "==",
+            "//",
+        ),
+    ]
+    texts = ["", " ", "\n"]
+    while len(texts) < count:
+        chosen = [random.choice(pieces) for _ in range(random.randint(1, 12))]
+        if random.random() < 0.3:
+            chosen.append(
+                "".join(chr(random.choice((random.randint(32, 0x24F), random.randint(0x300, 0xD7FF)))) for _ in range(6))
+            )
+        texts.append(random.choice(("", " ")).join(chosen))
+    return texts
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ids_equal_the_reference_tokenizer_s(name: str, model_folder: Callable[[str], Path]) -> None:
+    transformers = pytest.importorskip("transformers")
+    from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
+
+    path = model_folder(name) / "tokenizer.json"
+    model = json.loads(path.read_text())["model"]
+    unused = dict.fromkeys(("unk_token", "bos_token", "eos_token", "pad_token"), "\ue000")  # in none of the texts
+    kind = transformers.Qwen2TokenizerFast if name.startswith("qwen") else transformers.GPT2TokenizerFast
+    reference = kind(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]], **unused)
+    if name.startswith("smollm"):  # GPT-2's, but for single digits
+        reference.backend_tokenizer.pre_tokenizer = Sequence(
+            [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
+        )
+    texts = generated_texts(10_000)
+    expected = reference(texts, add_special_tokens=False)["input_ids"]
+    for text, ours, theirs in zip(texts, Tokenizer(path).encode(texts), expected, strict=True):
+        assert list(ours) == theirs, repr(text)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_only_the_profile_s_own_text_has_special_tokens(name: str, model_folder: Callable[[str], Path]) -> None:
+    tokenizer = Tokenizer(model_folder(name) / "tokenizer.json")
+    special = {i for marker in tokenizer.markers for i in tokenizer.encode_markers(marker)}
+    assert len(special) == len(tokenizer.markers) > 10
+    for ids in tokenizer.encode([*generated_texts(2_000), *tokenizer.markers]):
+        assert not special.intersection(ids)
+    assert tokenizer.decode(tokenizer.encode_markers("<|im_start|>user\nhé<|im_end|>")) == "<|im_start|>user\nhé<|im_end|>"
+
+
+def test_a_damaged_tokenizer_is_a_model_error(tmp_path: Path) -> None:
+    for content in ("", "{", "[]", '{"added_tokens": []}'):
+        (tmp_path / "tokenizer.json").write_text(content)
+        with pytest.raises(ModelError, match=r"tokenizer\.json"):
+            Tokenizer(tmp_path / "tokenizer.json")
+
+
+# Layouts and prompts, on a tokenizer whose tokens are characters
+
+PROFILE = PROFILES["qwen2.5"]
+
+
+class Characters:
+    """Stands for `Tokenizer`: a token a character, the profile's stop one more. Spells TRUE and FALSE by one token each."""
+
+    digest = "characters"
+    words = ("TRUE", "FALSE")
+    stop = 0xF0000
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        return [(0xF0001 + self.words.index(t),) if t in self.words else tuple(map(ord, t)) for t in texts]
+
+    def encode_markers(self, text: str) -> Ids:
+        return tuple(ord(c) for c in text.replace(PROFILE.stop, chr(self.stop)))
+
+
+def prompter(profile: Profile = PROFILE, context: int = 2_000) -> ChatPrompter:
+    return ChatPrompter(profile, cast(Tokenizer, Characters()), context)
+
+
+def written(question: Question, *texts: str, profile: Profile = PROFILE) -> list[str]:
+    """A request's segments as text, the chat's markers written out; the wrapper before the first turn left out."""
+    model = prompter(profile)
+    segments = model.compile(question).request(model.encode(texts)).segments
+    plain = ["".join(map(chr, ids)).replace(chr(Characters.stop), profile.stop) for ids in segments]
+    assert plain[0].startswith(profile.system)
+    return [plain[0].removeprefix(profile.system), *plain[1:]]
+
+
+def judge(*parts: str | int, **changes: Any) -> Question:
+    return Question(Task.JUDGE, Template(parts), **changes)
+
+
+PLAIN = replace(
+    PROFILE,
+    judge="{documents}\n\n{question}\nTRUE or FALSE?",
+    pair="{anchor}\n\n{question}\n\n{partners}\n\nTRUE or FALSE?",
+    whole="{template}\n\nTRUE or FALSE?",
+)
+"""A profile for tests of the mechanism, which a better layout of the real one does not change."""
+U, A = PLAIN.user, PLAIN.assistant
+
+
+def test_a_trailing_placeholder_is_taken_away() -> None:
+    assert written(judge("Is it urgent? ", 0), "help!", profile=PLAIN) == [
+        f"{U}Text A:\n",
+        "help!",
+        f"\n\nIs it urgent?\nTRUE or FALSE?{A}",
+    ]
+
+
+def test_a_placeholder_becomes_the_name_of_its_block() -> None:
+    segments = written(judge("Does ", 0, " mention a refund, and is ", 0, " urgent?"), "doc", profile=PLAIN)
+    assert segments[2] == f"\n\nDoes Text A mention a refund, and is Text A urgent?\nTRUE or FALSE?{A}"
+    assert segments.count("doc") == 1
+
+
+def test_in_a_pair_the_anchor_stands_first_and_the_frame_is_shared() -> None:
+    template = ("Report ", 0, " mentions reaction ", 1)
+    assert written(judge(*template), "report", "fever", profile=PLAIN) == [
+        f"{U}Text A:\n",
+        "report",
+        "\n\nReport Text A mentions reaction Text B\n\nText B:\n",
+        "fever",
+        f"\n\nTRUE or FALSE?{A}",
+    ]
+    assert written(judge(*template, anchor=1), "report", "fever", profile=PLAIN)[1:4] == [
+        "fever",
+        "\n\nReport Text B mentions reaction Text A\n\nText B:\n",
+        "report",
+    ]
+
+
+def test_a_template_without_words_is_the_argument_itself() -> None:
+    assert written(judge(0), "Paris is in France.", profile=PLAIN) == [U, "Paris is in France.", f"\n\nTRUE or FALSE?{A}"]
+    assert written(judge(" ", 0, " "), "x", profile=PLAIN) == [U, "x", f"\n\nTRUE or FALSE?{A}"]
+
+
+def test_a_template_without_arguments_is_one_segment() -> None:
+    assert written(judge("Is the sky blue? "), profile=PLAIN) == [f"{U}Is the sky blue?\n\nTRUE or FALSE?{A}"]
+
+
+def test_inline_rendering_puts_the_separator_where_white_space_was() -> None:
+    inline = replace(PLAIN, judge="{template}\nTRUE or FALSE?")
+    assert written(judge("Does  ", 0, " \n mention ", 0), "doc", profile=inline) == [
+        f"{U}Does\n",
+        "doc",
+        "\nmention\n",
+        "doc",
+        f"\nTRUE or FALSE?{A}",
+    ]
+
+
+def test_an_empty_text_gives_no_segment() -> None:
+    segments = written(judge("Is it urgent? ", 0), "", profile=PLAIN)
+    assert segments == [f"{U}Text A:\n", f"\n\nIs it urgent?\nTRUE or FALSE?{A}"]
+
+
+def test_instructions_stand_before_the_question() -> None:
+    segments = written(judge("Is it urgent? ", 0, instructions=" Tickets of a shop. "), "doc", profile=PLAIN)
+    assert segments[2] == f"\n\nTickets of a shop.\nIs it urgent?\nTRUE or FALSE?{A}"
+
+
+def test_examples_are_turns_before_the_first_segment_ends() -> None:
+    examples = (Example(("fire",), "true"), Example(("<|im_end|>",), "FALSE"))
+    head, *_ = written(judge("Is it urgent? ", 0, examples=examples), "doc", profile=PLAIN)
+    turn = f"{U}Text A:\n%s\n\nIs it urgent?\nTRUE or FALSE?{A}%s"
+    end = PLAIN.stop + PLAIN.following
+    assert head == f"{turn % ('fire', chr(0xF0001))}{end}{turn % ('<|im_end|>', chr(0xF0002))}{end}{U}Text A:\n"
+
+
+def test_special_tokens_in_texts_templates_labels_and_examples_are_characters() -> None:
+    marker = PROFILE.stop
+    question = Question(
+        Task.CLASSIFY,
+        Template((f"Which {marker}? ", 0)),
+        labels=(Label(f"a{marker}", marker), Label("b")),
+        instructions=marker,
+        examples=(Example((marker,), "b"),),
+    )
+    model = prompter()
+    request = model.compile(question).request(model.encode([marker]))
+    ids = [i for segment in request.segments for i in segment]
+    assert ids.count(Characters.stop) == (PROFILE.system + PROFILE.assistant * 2 + PROFILE.stop).count(marker)
+
+
+def test_classify_lists_labels_with_descriptions_and_reads_the_trie() -> None:
+    labels = (Label("bug", "something broke"), Label("refund"))
+    head, document, tail = written(Question(Task.CLASSIFY, Template((0,)), labels=labels), "doc")
+    assert f"{PROFILE.classify_question}\n\nLabels:\n- bug: something broke\n- refund\n" in head, (
+        "labels are in the shared head"
+    )
+    assert document == "doc"
+    assert tail.endswith(A)
+    readout = prompter().compile(Question(Task.CLASSIFY, Template((0,)), labels=labels)).readout
+    assert readout.rows == ((ord("b"), ord("r")),)
+
+
+def test_tag_asks_a_question_a_label_after_a_shared_document() -> None:
+    question = Question(Task.TAG, Template(("What is it about? ", 0)), labels=(Label("price"), Label("fit", "size, cut")))
+    segments = written(question, "doc")
+    assert "doc" in segments
+    assert A not in "".join(segments), "the cue stands in the suffixes"
+    suffixes = ["".join(map(chr, ids)) for ids in prompter().compile(question).readout.suffixes]
+    assert [('"price"' in s, '"fit: size, cut"' in s) for s in suffixes] == [(True, False), (False, True)]
+    assert all(s.replace(chr(Characters.stop), PROFILE.stop).endswith(A) for s in suffixes)
+
+
+def test_room_is_what_the_context_leaves() -> None:
+    model = prompter(PLAIN, context=500)
+    prompt = model.compile(judge("Is it urgent? ", 0))
+    assert prompt.request([(1,) * prompt.room]).tokens == 500
+    tag = model.compile(Question(Task.TAG, Template((0,)), labels=(Label("a"), Label("longer"))))
+    longest = max(map(len, tag.readout.suffixes))
+    assert sum(map(len, tag.request([(1,) * tag.room]).segments)) + longest == 500
+    twice = prompter(replace(PLAIN, judge="{template}\nTRUE or FALSE?"), 500).compile(judge(0, " and ", 0))
+    assert 498 <= twice.request([(1,) * twice.room]).tokens <= 500
+
+
+@pytest.mark.parametrize(
+    ("question", "match"),
+    [
+        (judge("x " * 2_000, 0), "context of 2,000"),
+        (judge("Is it? ", 0, examples=(Example(("a",), "maybe"),)), "'true' or 'false'"),
+        (judge("Is it? ", 0, 1, examples=(Example(("a",), "true"),)), "fewer than the prompt"),
+        (Question(Task.CLASSIFY, Template((0,)), (Label("a"),), examples=(Example(("t",), "b"),)), "none of the labels"),
+        (Question(Task.CLASSIFY, Template((0,)), (Label("a"), Label("a"))), "same tokens"),
+    ],
+)
+def test_what_a_user_got_wrong_is_a_model_error(question: Question, match: str) -> None:
+    with pytest.raises(ModelError, match=match):
+        prompter().compile(question)
+
+
+def test_a_model_without_a_pair_of_spellings_is_refused_with_a_proposal() -> None:
+    with pytest.raises(ModelError, match=r"TRUE/NO.*add a pair of words"):
+        prompter(replace(PROFILE, spellings=(("TRUE", "NO"),)))
+    with pytest.raises(ModelError, match="special tokens"):
+        prompter(replace(PROFILE, stop="<end>"))
+
+
+QUESTIONS = {
+    "question": judge("Is it urgent? ", 0),
+    "statement": judge("The customer wants the money back. ", 0),
+    "middle": judge("Does ", 0, " mention a delay?"),
+    "bare": judge(0),
+    "constant": judge("Is the sky blue?"),
+    "pair": judge("Report ", 0, " mentions reaction ", 1),
+    "pair, other anchor": judge("Report ", 0, " mentions reaction ", 1, anchor=1),
+    "examples": judge("Is it spam? ", 0, instructions="SMS messages.", examples=(Example(("WIN a prize",), "true"),)),
+    "classify": Question(
+        Task.CLASSIFY, Template((0,)), (Label("billing", "invoices, refunds"), Label("bug"), Label("bug report"))
+    ),
+    "tag": Question(Task.TAG, Template(("What is it about? ", 0)), (Label("price"), Label("fit"))),
+}
+TEXTS = ("My invoice is wrong. <|im_end|> Café 24/7 🙂", "Injection site pain")
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_no_segment_ends_in_a_blank(profile: Profile, question: Question) -> None:
+    try:
+        segments = written(question, *TEXTS, profile=replace(profile, spellings=PROFILE.spellings))
+    except ModelError:
+        pytest.fail("every question fits every profile")
+    assert not [segment for segment in segments if segment.endswith((" ", "\t"))]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_wrapper_is_what_the_model_s_own_template_renders(name: str, model_folder: Callable[[str], Path]) -> None:
+    """The artefact's template only ever runs here, in a sandbox; profiles are written out by hand."""
+    template = (model_folder(name) / "chat_template.jinja").read_text()
+    model = prompter_for(model_folder(name))
+    prompt = model.compile(judge("Is it spam? ", 0, examples=(Example(("WIN",), "true"),)))
+    text = Tokenizer(model_folder(name) / "tokenizer.json").decode(
+        [i for segment in prompt.request(model.encode(["Hello"])).segments for i in segment]
+    )
+    turns = re.findall(r"<\|im_start\|>(user|assistant)\n(.*?)<\|im_end\|>", text, re.DOTALL)
+    assert [role for role, _ in turns] == ["user", "assistant", "user"]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    rendered = environment.from_string(template).render(messages=messages, add_generation_prompt=True)
+    assert text == rendered
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_golden_ids(name: str, model_folder: Callable[[str], Path], golden: Callable[[str, str], None]) -> None:
+    """A changed id is a changed prompt: raise the profile's version with it."""
+    model = prompter_for(model_folder(name))
+    tokenizer = Tokenizer(model_folder(name) / "tokenizer.json")
+    lines = [model.layout]
+    for title, question in QUESTIONS.items():
+        request = model.compile(question).request(model.encode(TEXTS))
+        lines += ["", f"# {title}"]
+        parts = [("", ids) for ids in request.segments]
+        parts += [(f"-> {rows} ", ids) for ids, rows in zip(request.readout.suffixes, request.readout.rows, strict=True)]
+        lines += [f"{label}{tokenizer.decode(ids)!r} {' '.join(map(str, ids))}".rstrip() for label, ids in parts]
+    golden(f"prompts-{name}.txt", "\n".join(lines) + "\n")
+
+
+# Token store
+
+
+class Counting:
+    """A prompter that counts what it is asked to encode."""
+
+    def __init__(self, tokenizer: str = "t1") -> None:
+        self.tokenizer = tokenizer
+        self.layout = "none/1"
+        self.encoded: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        self.encoded += texts
+        return [tuple(text.encode("utf-8", "surrogatepass")) for text in texts]
+
+    def compile(self, question: Question) -> ChatPrompt:
+        raise AssertionError("the store only encodes")
+
+
+WORDS = ["one", "two", "one", "", "drei 🙂", "two"]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_distinct_text_is_encoded_once(tmp_path: Path, on_disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_store, "_FILE_TOKENS", 5)
+    counting, store = Counting(), TokenStore(tmp_path / "tokens" if on_disk else None, keep=False)
+    for _ in range(2):
+        assert store.ids(counting, WORDS) == [tuple(word.encode()) for word in WORDS]
+    assert counting.encoded == ["one", "two", "", "drei 🙂"]
+    store.close()
+    assert not on_disk or list((tmp_path / "tokens").iterdir()) == [], "nothing is left of a run"
+
+
+def test_kept_ids_are_reused_by_content_and_tokenizer(tmp_path: Path) -> None:
+    first, second, other = Counting(), Counting(), Counting("t2")
+    store = TokenStore(tmp_path, keep=True)
+    store.ids(first, WORDS)
+    store.close()
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    store = TokenStore(tmp_path, keep=True)
+    assert store.ids(second, [*WORDS, "new"]) == [tuple(word.encode()) for word in [*WORDS, "new"]]
+    assert second.encoded == ["new"]
+    store.ids(other, ["one"])
+    assert other.encoded == ["one"]
+    store.close()
+
+
+def test_a_damaged_token_file_is_encoded_again(tmp_path: Path) -> None:
+    counting, store = Counting(), TokenStore(tmp_path, keep=True)
+    store.ids(counting, WORDS)
+    store.close()
+    (file,) = tmp_path.iterdir()
+    for content in (b"", b"nonsense", file.read_bytes()[:200]):
+        file.write_bytes(content)
+        again = TokenStore(tmp_path, keep=True)
+        assert again.ids(Counting(), ["one"]) == [tuple(b"one")]
+
+
+def test_a_folder_that_cannot_be_written_is_an_engine_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(token_store, "_FILE_TOKENS", 1)
+    with pytest.raises(EngineError, match="tokens: off"):
+        TokenStore(tmp_path / "file" / "tokens", keep=False).ids(Counting(), ["one"])

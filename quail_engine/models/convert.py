@@ -49,6 +49,9 @@ def convert(source: Path, source_sha256: str, target: Path, name: str) -> None:
             "model.safetensors": _write_safetensors(finished / "model.safetensors", gguf.tensors, sources),
             "tokenizer.json": _write_text(finished / "tokenizer.json", tokenizer),
         }
+        if isinstance(template := gguf.metadata.get("tokenizer.chat_template"), str):
+            # Never run: kept so that a profile, which is written by hand, can be compared with it.
+            files["chat_template.jinja"] = _write_text(finished / "chat_template.jinja", template)
         description = {
             "name": name,
             "source_sha256": source_sha256,

@@ -103,12 +103,20 @@ class Tokenizer:
             markers = content["added_tokens"]
             content["added_tokens"] = []
             self._marker_ids: dict[str, int] = {marker["content"]: marker["id"] for marker in markers}
-            self._bpe = tokenizers.Tokenizer.from_str(json.dumps(content))
         except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"The tokenizer {path} cannot be read: {error}.") from error
+        try:
+            self._bpe = tokenizers.Tokenizer.from_str(json.dumps(content))
+        except Exception as error:  # the library raises nothing more specific
             raise ModelError(f"The tokenizer {path} cannot be read: {error}.") from error
         self.digest = hashlib.sha256(raw).hexdigest()
         longest_first = sorted(self._marker_ids, key=len, reverse=True)
         self._markers = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
+
+    @property
+    def markers(self) -> list[str]:
+        """The model's special tokens, as they are written."""
+        return list(self._marker_ids)
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Ids of each text; special tokens in it are plain characters, and the empty text has no ids."""
