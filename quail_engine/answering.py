@@ -7,8 +7,9 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from quail_engine.answers import Answer, AnswerStore, answer_key, question_key
 from quail_engine.batching.forest import count_tokens, schedule
@@ -29,15 +30,40 @@ _RATIO_FROM = 20
 """Asked rows from which on the share of failed ones can fail a statement."""
 
 
-@dataclass(frozen=True)
 class Model:
-    """Everything that answers for one model."""
+    """Everything that answers for one model. Its engine is loaded at the first question that the store cannot answer."""
 
-    name: str
-    prompter: Prompter
-    engine: Engine
-    store: AnswerStore
-    tokens: TokenStore
+    def __init__(
+        self,
+        name: str,
+        identity: tuple[str, str],
+        prompter: Prompter,
+        load: Callable[[], Engine],
+        store: AnswerStore,
+        tokens: TokenStore,
+    ) -> None:
+        """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key."""
+        self.name = name
+        self.prompter = prompter
+        self.store = store
+        self.tokens = tokens
+        self._identity = identity
+        self._load = load
+
+    @cached_property
+    def engine(self) -> Engine:
+        engine = self._load()
+        assert (engine.weights, engine.precision) == self._identity, (
+            "the engine holds other weights than its answers are kept under"
+        )
+        return engine
+
+    def question_key(self, question: Question) -> bytes:
+        return question_key(*self._identity, self.prompter.layout, question)
+
+    def close(self) -> None:
+        if "engine" in self.__dict__:
+            self.engine.close()
 
 
 @dataclass
@@ -102,7 +128,7 @@ class Answering:
         for inquiry in inquiries:
             for question, rows in _by_labels(inquiry, self.tally):
                 prompt = model.prompter.compile(question)
-                base = question_key(model.engine.weights, model.engine.precision, model.prompter.layout, question)
+                base = model.question_key(question)
                 for digest, arguments in rows:
                     key = answer_key(base, arguments)
                     pending = requests.setdefault(key, _Pending(key, prompt, question, arguments))
@@ -210,7 +236,7 @@ class Answering:
             if not failed:
                 answers.setdefault(p.question, []).append((p.key, Answer(numbers, request.tokens)))
         for question, found in answers.items():
-            base = question_key(model.engine.weights, model.engine.precision, model.prompter.layout, question)
+            base = model.question_key(question)
             model.store.remember(base, question.template.text, found, model.name)
 
 

@@ -101,7 +101,7 @@ class Session:
         return [
             ("engine", self.settings.engine),
             ("model", model.name),
-            ("weights", f"sha256 {model.engine.weights}"),
+            ("weights", model.engine.weights if self.settings.engine == "mock" else f"sha256 {model.engine.weights}"),
             ("prompt layout", model.prompter.layout),
             ("answers", str(Path(path).expanduser().absolute()) if path else "in memory"),
             ("rate", f"about {model.engine.tokens_per_second:,.0f} tokens/s"),
@@ -111,7 +111,7 @@ class Session:
     def close(self) -> None:
         """Frees the models and closes the store. What was answered is on disk."""
         for model in self._models.values():
-            model.engine.close()
+            model.close()
         self._models.clear()
         self._store.close()
         self._tokens.close()
@@ -134,13 +134,14 @@ def _token_store(settings: Settings) -> TokenStore:
 
 
 def _load(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:
-    """A model by name, ready to answer. Heavy imports happen here."""
+    """A model by name. Heavy imports happen here; weights are not read before the first question."""
     if settings.engine == "mock":
         from quail_engine.engine.mock import MockEngine
         from quail_engine.engine.rules import Rules
         from quail_engine.prompts.bytes import BytePrompter
 
-        return Model("mock", BytePrompter(), MockEngine(Rules(settings.mock_fail, settings.mock_margin)), store, tokens)
+        engine = MockEngine(Rules(settings.mock_fail, settings.mock_margin))
+        return Model("mock", (engine.weights, engine.precision), BytePrompter(), lambda: engine, store, tokens)
     from quail_engine.engine import load_engine
     from quail_engine.models import find
 
@@ -152,7 +153,8 @@ def _load(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore)
             f"engine: local needs the library {error.name!r}, which is not installed. "
             "Install it with pip install 'dbt-quail[local]', or set engine: mock to run without a model."
         ) from error
-    return Model(name, prompter_for(folder.path), load_engine(folder.path, settings), store, tokens)
+    identity = (folder.source_sha256, "full")
+    return Model(name, identity, prompter_for(folder.path), lambda: load_engine(folder.path, settings), store, tokens)
 
 
 @dataclass(frozen=True)

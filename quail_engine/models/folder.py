@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from quail_engine.errors import ModelError
 from quail_engine.models.architecture import ARCHITECTURES, Config
@@ -87,7 +89,7 @@ def artefact_places(models_path: str | None) -> list[Path | str]:
         if place.startswith(("http://", "https://")):
             places.append(place.rstrip("/"))
         else:
-            places.append(Path(place.removeprefix("file://")).expanduser())
+            places.append(Path(url2pathname(urlsplit(place).path) if place.startswith("file://") else place).expanduser())
     return places
 
 

@@ -56,8 +56,10 @@ def _readout(question: Question) -> Readout:
 def read_request(ids: Ids) -> tuple[Question, tuple[str, ...], str]:
     """The question, the argument texts and what follows the cue: the way back from ids to what a request asks."""
     cue = ids.index(CUE)
-    starts = [i for i, token in enumerate(ids[:cue]) if token in (HEAD, ARGUMENT)] + [cue]
-    texts = [bytes(ids[start + 1 : end]).decode() for start, end in pairwise(starts)]
+    starts = [0]
+    while ARGUMENT in ids[starts[-1] + 1 : cue]:
+        starts.append(ids.index(ARGUMENT, starts[-1] + 1))
+    texts = [bytes(ids[start + 1 : end]).decode() for start, end in pairwise([*starts, cue])]
     after = bytes(token for token in ids[cue + 1 :] if token < HEAD).decode(errors="surrogateescape")
     return _question(texts[0]), tuple(texts[1:]), after
 

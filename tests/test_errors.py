@@ -1,0 +1,175 @@
+"""Bad input: one clear paragraph that names the place, before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import quail_engine
+from quail_engine import BudgetError, Connection, EngineError, ModelError, Settings, SettingsError, SqlError
+
+
+@pytest.fixture
+def con() -> Iterator[Connection]:
+    with quail_engine.connect(engine="mock", mock_fail="boom", mock_margin={"tie": 0.0}) as connection:
+        connection.sql("create table t as select i as id, 'text ' || i as body, ['a', 'b'] as labels from range(40) r(i)")
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("sql", "underlined", "says"),
+    [
+        ("select AI_FILTER(PROMPT('q {1}', body)) from t", "{1}", "has no argument"),
+        ("select AI_FILTER(PROMPT('it''s {name}', body)) from t", "{name}", "A placeholder is a number"),
+        ("select AI_FILTER(PROMPT('Output like {\"ok\": true}. {0}', body)) from t", '{"ok": true}', "A placeholder is a number"),
+        ("select AI_FILTER(PROMPT('q { {0}', body)) from t", "{ {0}", "A placeholder is a number"),
+        ("select AI_FILTER(PROMPT('q } {0}', body)) from t", "}", "no opening one"),
+        ("select AI_FILTER(PROMPT('q {0}')) from t", "{0}", "no argument follows"),
+        ("select AI_FILTER(PROMPT(body, body)) from t", "body", "must be a constant"),
+        ("select AI_FILTER(body, body) from t", "body", "the first is the question"),
+        ("select AI_CLASSIFY(body, ['a']) from t", "['a']", "two labels or more"),
+        ("select AI_CLASSIFY(body, []) from t", "[]", "two labels or more"),
+        ("select AI_CLASSIFY(body, ['a', 'b', 'a ']) from t", "['a', 'b', 'a ']", "stands twice"),
+        ("select AI_CLASSIFY(body, ['a', null]) from t", "null", "A label is a text"),
+        ("select AI_CLASSIFY(body, ['a', body]) from t", "body", "A label must be a constant"),
+        ("select AI_CLASSIFY(body) from t", "AI_CLASSIFY(body)", "takes an input and a list of labels"),
+        ("select AI_FILTER('q', body, {'treshold': 0.5}) from t", "{'treshold': 0.5}", "did you mean 'threshold'"),
+        ("select AI_FILTER('q', body, {'threshold': 2}) from t", "{'threshold': 2}", "between 0 and 1"),
+        ("select AI_FILTER('q', body, threshold => id) from t", "id", "must be a constant"),
+        ("select AI_JOIN(PROMPT('q {0}', body)) from t", "AI_JOIN(PROMPT('q {0}', body))", "the two sides of a join"),
+        ("select AI_COMPLETE('write a poem', body) from t", "AI_COMPLETE", "judges and classifies"),
+        ("update t set body = 'x' where AI_FILTER('q', body)", "AI_FILTER", "cannot stand here in an UPDATE"),
+        ("delete from t where AI_FILTER('q', body)", "AI_FILTER", "cannot stand here in a DELETE"),
+        ("create macro m(x) as AI_FILTER('q', x)", "AI_FILTER", "cannot stand here in a CREATE"),
+        ("create table x (a varchar check (AI_FILTER('q', a)))", "AI_FILTER", "cannot stand here in a CREATE"),
+        ("prepare p as select AI_FILTER('q', body) from t", "AI_FILTER", "cannot stand here in a PREPARE"),
+        (
+            "with recursive r as (select 1 as n union all select n + 1 from r where AI_FILTER('q', n::varchar)) select * from r",
+            "AI_FILTER('q', n::varchar)",
+            "without end",
+        ),
+        ("select id from t where random() < 0.5 and AI_FILTER('q', body)", "random()", "runs several times"),
+        ("select AI_FILTER('q', body) from t using sample 5", "", "runs several times"),
+        ("select AI_FILTER('q', body) from t where (((", "AI_FILTER", "cannot be read"),
+        ("insert into t select id, body, labels from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
+    ],
+)
+def test_sql_errors_underline_the_place(con: Connection, sql: str, underlined: str, says: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        con.sql(sql)
+    text = str(caught.value)
+    assert says in text
+    line, marks = text.split("\n")[1:3]
+    start = marks.index("^")
+    assert line[start : start + marks.count("^")].startswith(underlined)
+    assert con.report.asked == 0
+
+
+def test_the_line_and_column_of_a_long_statement(con: Connection) -> None:
+    with pytest.raises(SqlError) as caught:
+        con.sql("select 1;\n\nselect id,\n\tAI_FILTER(PROMPT('bad {1}', body))\nfrom t")
+    assert "line 4: \tAI_FILTER(PROMPT('bad {1}', body))" in str(caught.value)
+    assert caught.value.sql[caught.value.position : caught.value.end] == "{1}"
+
+
+def test_plain_braces_in_documents_and_shorthand(con: Connection) -> None:
+    con.sql("select AI_FILTER('Is {this} fine?', '{{w14 w15}} A = {1; 2; 3}')")
+    assert con.report.asked == 1
+    con.sql("select AI_FILTER(PROMPT('Output like {{\"ok\": true}}. Text: {0}', body)) from t")
+    assert con.report.asked == 40
+
+
+def test_unknown_settings_list_the_known() -> None:
+    with pytest.raises(SettingsError, match="did you mean 'threshold'.*Known settings: engine, model"):
+        Settings.of({"treshold": 0.5})
+    with pytest.raises(SettingsError, match="engine must be one of local, mock"):
+        Settings.of({"engine": "openai"})
+    with pytest.raises(SettingsError, match="answers.mode must be one of"):
+        Settings.of({"answers": {"mode": "sometimes"}})
+    with pytest.raises(SettingsError, match="max_requests must be a number 0 or more"):
+        Settings.of({"max_requests": -1})
+
+
+@pytest.mark.parametrize(("limit", "value"), [("max_requests", 39), ("max_seconds", 0)])
+def test_budgets_refuse_before_the_first_request(limit: str, value: int) -> None:
+    with quail_engine.connect(engine="mock", **{limit: value}) as con:
+        con.sql("create table t as select i as id, 'text ' || i as body from range(40) r(i)")
+        with pytest.raises(BudgetError, match=rf"asking 40 \(≈ .* tokens, ≈ .* s\).*over {limit}") as caught:
+            con.sql("create table answers as select AI_FILTER('q', body) from t")
+        assert "nothing of it was asked" in str(caught.value)
+        assert con.sql("select count(*) n from duckdb_tables() where table_name = 'answers'").to_pylist() == [{"n": 0}]
+
+
+def test_failed_rows_are_null(con: Connection) -> None:
+    rows = con.sql("select AI_FILTER('Mentions ''x''?', v) a from (values ('x'), ('boom x')) t(v)").column("a").to_pylist()
+    assert rows == [True, None]
+    assert (con.report.asked, con.report.failed) == (2, 1)
+
+
+def test_too_many_failed_rows_fail_the_statement(con: Connection) -> None:
+    con.sql("create table bad as select case when i % 10 = 0 then 'boom ' else 'fine ' end || i as body from range(40) r(i)")
+    with pytest.raises(EngineError, match=r"4 of 40 requests of 'q \{0\}' failed"):
+        con.sql("create table out as select AI_FILTER('q', body) from bad")
+    assert con.sql("select count(*) n from duckdb_tables() where table_name = 'out'").to_pylist() == [{"n": 0}]
+    found = con.sql("select AI_FILTER('q', body, {'max_error_ratio': 0.2}) a from bad").column("a").to_pylist()
+    assert found.count(None) == 4
+    assert (con.report.asked, con.report.recalled) == (4, 36)
+
+
+def test_a_tie_is_true(con: Connection) -> None:
+    assert con.sql("select AI_FILTER('q', 'a tie') a, AI_SCORE('q', 'a tie') s").to_pylist() == [{"a": True, "s": 0.5}]
+
+
+@pytest.mark.parametrize(("policy", "rows"), [("null", [True, None]), ("truncate", [True, True])])
+def test_overlong_rows(con: Connection, policy: str, rows: list[Any]) -> None:
+    sql = f"select AI_FILTER('Mentions ''x''?', v, {{'on_overlong': '{policy}'}}) a from (values ('x'), (repeat('x', 2000000))) t(v)"
+    assert con.sql(sql).column("a").to_pylist() == rows
+    assert con.report.overlong == 1
+    assert con.report.failed == 0
+
+
+def test_overlong_rows_can_stop_the_statement(con: Connection) -> None:
+    with pytest.raises(EngineError, match=r"1 of the inputs are too long.*2,000,000 tokens"):
+        con.sql("select AI_FILTER('q', repeat('x', 2000000), {'on_overlong': 'error'}) from t")
+    assert con.report.asked == 0
+
+
+def test_labels_in_a_column(con: Connection) -> None:
+    con.sql("create table l as select * from (values ('a cat', ['cat', 'dog']), ('a dog', ['dog', 'cow']), ('a', ['x']), ('b', null)) v(t, l)")
+    table = con.sql("select AI_CLASSIFY(t, l) c from l")
+    assert table.column("c").to_pylist() == ["cat", "dog", None, None]
+    assert (con.report.asked, con.report.failed) == (2, 1)
+
+
+def test_views_become_tables_or_are_refused() -> None:
+    with quail_engine.connect(engine="mock") as con:
+        con.sql("create view v as select AI_FILTER('q', 'x') as a")
+        assert con.sql("select table_type from information_schema.tables where table_name = 'v'").to_pylist() == [
+            {"table_type": "BASE TABLE"}
+        ]
+    with quail_engine.connect(engine="mock", ai_views="error") as con, pytest.raises(SqlError, match="A view cannot hold an AI call"):
+        con.sql("create view v as select AI_FILTER('q', 'x') as a")
+
+
+def test_a_call_that_no_plan_sees_says_so(con: Connection) -> None:
+    import duckdb
+
+    shared = duckdb.connect()
+    with quail_engine.connect(shared, engine="mock"):
+        shared.execute("create table t as select 'x' as body")
+        with pytest.raises(duckdb.Error, match="was called where no plan sees it"):
+            shared.execute("select AI_FILTER(body) from t")
+
+
+def test_unknown_and_missing_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with quail_engine.connect(model="smollm2-135", answers=None) as con, pytest.raises(ModelError, match="smollm2-135m"):
+        con.sql("select AI_FILTER('q', 'x')")
+    with (
+        quail_engine.connect(model="smollm2-135m", answers={"path": None}) as con,
+        pytest.raises(ModelError, match="quail models pull smollm2-135m"),
+    ):
+        con.sql("select AI_FILTER('q', 'x')")
