@@ -105,7 +105,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Artefact, Path]:
     """A tiny model in the registry, and its GGUF file in a folder of artefacts."""
-    path = tmp_path / "artefacts" / "tiny.gguf"
+    path = tmp_path / "arte facts" / "tiny.gguf"  # a blank, which a URL escapes
     path.parent.mkdir()
     write_gguf(path)
     artefact = dataclasses.replace(
