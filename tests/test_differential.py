@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
 """Generated queries: our rows against DuckDB's own evaluation with the mock's rules as plain functions (the oracle)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
 """Bad input: one clear paragraph that names the place, before anything is asked."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import quail_engine
@@ -24,7 +26,11 @@ def con() -> Iterator[Connection]:
     [
         ("select AI_FILTER(PROMPT('q {1}', body)) from t", "{1}", "has no argument"),
         ("select AI_FILTER(PROMPT('it''s {name}', body)) from t", "{name}", "A placeholder is a number"),
-        ("select AI_FILTER(PROMPT('Output like {\"ok\": true}. {0}', body)) from t", '{"ok": true}', "A placeholder is a number"),
+        (
+            "select AI_FILTER(PROMPT('Output like {\"ok\": true}. {0}', body)) from t",
+            '{"ok": true}',
+            "A placeholder is a number",
+        ),
         ("select AI_FILTER(PROMPT('q { {0}', body)) from t", "{ {0}", "A placeholder is a number"),
         ("select AI_FILTER(PROMPT('q } {0}', body)) from t", "}", "no opening one"),
         ("select AI_FILTER(PROMPT('q {0}')) from t", "{0}", "no argument follows"),
@@ -87,7 +93,7 @@ def test_unknown_settings_list_the_known() -> None:
         Settings.of({"treshold": 0.5})
     with pytest.raises(SettingsError, match="engine must be one of local, mock"):
         Settings.of({"engine": "openai"})
-    with pytest.raises(SettingsError, match="answers.mode must be one of"):
+    with pytest.raises(SettingsError, match=r"answers\.mode must be one of"):
         Settings.of({"answers": {"mode": "sometimes"}})
     with pytest.raises(SettingsError, match="max_requests must be a number 0 or more"):
         Settings.of({"max_requests": -1})
@@ -138,7 +144,9 @@ def test_overlong_rows_can_stop_the_statement(con: Connection) -> None:
 
 
 def test_labels_in_a_column(con: Connection) -> None:
-    con.sql("create table l as select * from (values ('a cat', ['cat', 'dog']), ('a dog', ['dog', 'cow']), ('a', ['x']), ('b', null)) v(t, l)")
+    con.sql(
+        "create table l as select * from (values ('a cat', ['cat', 'dog']), ('a dog', ['dog', 'cow']), ('a', ['x']), ('b', null)) v(t, l)"
+    )
     table = con.sql("select AI_CLASSIFY(t, l) c from l")
     assert table.column("c").to_pylist() == ["cat", "dog", None, None]
     assert (con.report.asked, con.report.failed) == (2, 1)
@@ -150,13 +158,14 @@ def test_views_become_tables_or_are_refused() -> None:
         assert con.sql("select table_type from information_schema.tables where table_name = 'v'").to_pylist() == [
             {"table_type": "BASE TABLE"}
         ]
-    with quail_engine.connect(engine="mock", ai_views="error") as con, pytest.raises(SqlError, match="A view cannot hold an AI call"):
+    with (
+        quail_engine.connect(engine="mock", ai_views="error") as con,
+        pytest.raises(SqlError, match="A view cannot hold an AI call"),
+    ):
         con.sql("create view v as select AI_FILTER('q', 'x') as a")
 
 
 def test_a_call_that_no_plan_sees_says_so(con: Connection) -> None:
-    import duckdb
-
     shared = duckdb.connect()
     with quail_engine.connect(shared, engine="mock"):
         shared.execute("create table t as select 'x' as body")

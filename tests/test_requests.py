@@ -1,9 +1,11 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
 """Rows and the number of requests sent to the engine, each against its bound, worked out by hand in the test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb
 import pytest
 
 import quail_engine
@@ -274,8 +276,6 @@ def test_names_are_those_that_duckdb_gives(con: Connection) -> None:
 
 
 def test_inside_a_users_transaction() -> None:
-    import duckdb
-
     shared = duckdb.connect()
     con = quail_engine.connect(shared, engine="mock")
     shared.execute("create table t as select 'a refund' body")

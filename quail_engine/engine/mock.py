@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -45,10 +46,13 @@ class MockEngine:
         self._paths.clear()
 
 
-def _branches(question: Question, values: tuple[float, ...], after: str, rows: Ids) -> Logits:
-    """Logits at a node of the label trie: the branch towards the best label stands out by the best label's value."""
-    best = max(range(len(values)), key=lambda i: values[i])
-    spelled = (*question.labels[best].text.encode(), END)
+def _branches(question: Question, weights: tuple[float, ...], after: str, rows: Ids) -> Logits:
+    """Logits at a node of the label trie: a branch has the weight of all labels below it, so a label's share of the whole
+    is the softmax of the labels' weights, however they are spelled."""
     prefix = tuple(after.encode(errors="surrogateescape"))
-    towards = spelled[len(prefix)] if spelled[: len(prefix)] == prefix and len(prefix) < len(spelled) else None
-    return np.array([values[best] if row == towards else 0.0 for row in rows], np.float32)
+    below: dict[int, float] = dict.fromkeys(rows, 0.0)
+    for label, weight in zip(question.labels, weights, strict=True):
+        spelled = (*label.text.encode(), END)
+        if spelled[: len(prefix)] == prefix and len(spelled) > len(prefix):
+            below[spelled[len(prefix)]] += math.exp(weight)
+    return np.log(np.array([below[row] for row in rows])).astype(np.float32)

@@ -5,8 +5,8 @@
 2. A question with a quoted phrase ('…' or "…"; the first counts) is TRUE if every document contains it, in any case.
 3. A question with the word `shares` and two documents is TRUE if they share a word of four letters or more.
 4. Any other question: sha256 of the question and the documents gives a margin spread evenly over (-4, 4).
-5. A classification takes the first label that occurs in a document as a word, in any case; else sha256 picks one.
-   With output_mode 'multi' every label that occurs applies.
+5. A classification takes the first label that occurs in a document as a word, in any case; else sha256 picks one. That label
+   weighs 3, the others 0, and the scores are the softmax of the weights. With output_mode 'multi' every label that occurs applies.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from quail_engine.calls import Question, Task
 
@@ -47,7 +49,8 @@ class Rules:
             return tuple(MARGIN if i == chosen else 0.0 for i in range(count))
         if question.task is Task.TAG:
             return tuple(MARGIN if _occurs(label.text, documents) else -MARGIN for label in question.labels)
-        return (self._margin(question, documents),)
+        # A float32, as every engine's margins are.
+        return (float(np.float32(self._margin(question, documents))),)
 
     def _margin(self, question: Question, documents: tuple[str, ...]) -> float:
         for phrase, margin in self.margins.items():

@@ -85,7 +85,9 @@ def _classify(
         raise source.error_at(
             node, "AI_CLASSIFY_SCORES weighs the labels against each other; output_mode 'multi' is AI_CLASSIFY's."
         )
-    prompt = _prompt(positional[0], source)
+    text = positional[0]
+    # A literal alone is what is classified, not a question about nothing.
+    prompt = _prompt(text, source) if constant_text(text) is None else _Prompt(Template((0,)), (source.sql(text),))
     task = Task.TAG if given.multi else Task.CLASSIFY
     labels_node = positional[1]
     if isinstance(labels_node, exp.Array) or constant_text(labels_node) is not None:
