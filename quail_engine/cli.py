@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import duckdb
 from rich.console import Console
 from rich.table import Table
 
@@ -17,7 +16,7 @@ from quail_engine import demo as demo_project
 from quail_engine import models as models_on_disk
 from quail_engine.answers import AnswerStore
 from quail_engine.errors import QuailError
-from quail_engine.session import Session, connect
+from quail_engine.session import DatabaseError, Session, connect
 from quail_engine.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,7 +44,7 @@ def _clear_errors(command: Command) -> Command:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (QuailError, duckdb.Error) as error:
+        except (QuailError, DatabaseError) as error:
             Console(stderr=True).print(str(error), markup=False, highlight=False, soft_wrap=True)
             sys.exit(1)
 

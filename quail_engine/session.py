@@ -23,6 +23,9 @@ from quail_engine.report import RunReport
 from quail_engine.settings import Settings
 from quail_engine.sql import contains_ai, mentions_ai
 
+DatabaseError = duckdb.Error
+"""What DuckDB raises; named here so that the edges need not import duckdb."""
+
 _CHECK = "SELECT AI_FILTER('Is this about the weather?', 'It rains.')"
 
 
