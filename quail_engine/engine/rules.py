@@ -6,7 +6,7 @@
 3. A question with the word `shares` and two documents is TRUE if they share a word of four letters or more.
 4. Any other question: sha256 of the question and the documents gives a margin spread evenly over (-4, 4).
 5. A classification takes the first label that occurs in a document as a word, in any case; else sha256 picks one. That label
-   weighs 3, the others 0, and the scores are the softmax of the weights. With output_mode 'multi' every label that occurs applies.
+   weighs 3, the others 0; the scores are the softmax of the weights. With output_mode 'multi' every label that occurs applies.
 """
 
 from __future__ import annotations
