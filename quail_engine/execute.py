@@ -25,7 +25,7 @@ from quail_engine.plan import JoinStep, PhysicalPlan, build, explain, lower, opt
 from quail_engine.progress import Listener, Warned
 from quail_engine.report import RunReport
 from quail_engine.settings import Settings
-from quail_engine.sql import Form, Query, analyze, render, split
+from quail_engine.sql import Form, Query, RowLimit, analyze, render, split
 
 _numbers = itertools.count(1)
 
@@ -94,9 +94,11 @@ class _Run:
         self._text = text
         self._deliver = deliver
         self._answering = Answering(services.settings, services.listener, cancelled, services.lock)
-        self._look_ups = StatementLookUps(query.calls, services.settings.threshold, services.settings.model)
-        number = next(_numbers)
-        self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{number}")
+        self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
+        stop = self._plan.rounds.stop
+        self._look_ups = StatementLookUps(
+            query.calls, services.settings.threshold, services.settings.model, stop.calls if stop else ()
+        )
         self._joined = 0  # pairs answered through answer tables
         self._begun = time.perf_counter()
 
@@ -189,30 +191,39 @@ class _Run:
 
     def _rounds(self, sql: str) -> None:
         """Runs the query level by level until a run that made the result table noted nothing."""
-        level, answered = 0, self._plan.rounds.levels == 0
-        last = max(0, self._plan.rounds.levels - 1)
+        rounds = self._plan.rounds
+        budget = _Budget(rounds.stop)
+        last = max(0, rounds.levels - 1)
+        level = max((self._query.calls[i].level for i in rounds.stop.calls), default=0) if rounds.stop else 0
+        settled = rounds.levels == 0
         while True:
-            keep = level == last and answered
-            self._look_ups.start(level)
-            try:
-                if keep:
-                    self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}").fetchall()
-                else:
-                    for _ in self._cursor.sql(sql).to_arrow_reader():
-                        pass
-            finally:
-                self._look_ups.stop()
-            if missing := self._look_ups.missing():
+            keep = level == last and settled
+            rows = self._round(sql, level, budget.inputs, keep)
+            if budget.met_by(rows):
+                self._look_ups.freeze()
+            missing = self._look_ups.missing()
+            budget.spend(sum(len(inquiry.missing) for inquiry in missing))
+            if missing:
                 for name in dict.fromkeys(inquiry.model for inquiry in missing):
                     inquiries = [inquiry for inquiry in missing if inquiry.model == name]
                     self._answering.answer(self._services.model(name), inquiries)
-                answered = True
+                settled = True
             elif keep:
                 return
             elif level < last:
-                level, answered = level + 1, False
+                level, settled = level + 1, False
             else:
-                answered = True
+                settled = True
+
+    def _round(self, sql: str, level: int, budget: int | None, keep: bool) -> int:
+        """One run of the query; returns its number of rows. `keep` makes it the result table."""
+        self._look_ups.start(level, budget)
+        try:
+            if keep:
+                return int(self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}").fetchall()[0][0])
+            return sum(batch.num_rows for batch in self._cursor.sql(sql).to_arrow_reader())
+        finally:
+            self._look_ups.stop()
 
     @contextmanager
     def _answer_tables(self) -> Iterator[None]:
@@ -274,6 +285,31 @@ class _Run:
             plan=self.plan_text,
             warnings=tuple(dict.fromkeys(w for call in self._query.calls for w in call.warnings)),
         )
+
+
+class _Budget:
+    """How many inputs a round may note when the query stops at a LIMIT.
+
+    As many as rows are missing, for each of them may be one: so nothing is asked that a scan row by row would not ask. After
+    many rounds with few hits it grows with what was asked, so that passes do not stay small: at most a quarter is wasted.
+    """
+
+    def __init__(self, stop: RowLimit | None) -> None:
+        self._stop = stop
+        self._spent = 0
+        self.inputs: int | None = stop.rows + stop.offset if stop else None
+
+    def met_by(self, rows: int) -> bool:
+        """Whether `rows` certain rows are enough; remembers how many are missing."""
+        if self._stop is None:
+            return False
+        certain = rows + self._stop.offset if rows else 0
+        missing = self._stop.rows + self._stop.offset - certain
+        self.inputs = max(missing, self._spent // 4)
+        return missing <= 0
+
+    def spend(self, inputs: int) -> None:
+        self._spent += inputs
 
 
 @contextmanager

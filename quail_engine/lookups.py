@@ -63,6 +63,19 @@ class Inquiry:
 
 
 @dataclass
+class Noting:
+    """How many new inputs the calls that share it may still note in a round; None = all they meet."""
+
+    budget: int | None
+
+    def admits(self, inquiry: Inquiry, digest: bytes) -> bool:
+        if self.budget is None or digest in inquiry.missing:
+            return True
+        self.budget -= 1
+        return self.budget >= 0
+
+
+@dataclass
 class LookUp:
     """What a tag stands for."""
 
@@ -72,14 +85,14 @@ class LookUp:
     level: int
     labels_in_row: bool  # the last argument is the row's labels, as JSON
     width: int  # number of arguments; they are the last columns that DuckDB passes
-    noting: bool = False  # set while a round executes that has released this call
+    noting: Noting | None = None  # set while a round executes that has released this call
     rows: int = 0  # rows looked up in the current round
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def value(self, digest: bytes, arguments: Arguments) -> Any:
         """The SQL value of an input's answer, None when it is unknown, failed or overlong."""
         if digest not in self.inquiry.known:
-            if self.noting:
+            if self.noting is not None and self.noting.admits(self.inquiry, digest):
                 self.inquiry.note(digest, arguments)
             return None
         numbers = self.inquiry.known[digest]
@@ -131,20 +144,25 @@ def labels_of(text: str) -> tuple[Label, ...]:
 
 
 class StatementLookUps:
-    """The look-ups of one statement: a tag a call, shared by calls that ask the same at the same level."""
+    """The look-ups of one statement: a tag a call, shared by calls that ask the same at the same level.
 
-    def __init__(self, calls: Sequence[AiCall], threshold: float, model: str) -> None:
+    `deciding` names calls that may be frozen: at a LIMIT they stop noting while the others go on.
+    """
+
+    def __init__(self, calls: Sequence[AiCall], threshold: float, model: str, deciding: Sequence[int] = ()) -> None:
         self.inquiries: dict[object, Inquiry] = {}
         self.tags: list[str] = []
         self._look_ups: dict[object, str] = {}
-        for call in calls:
+        for i, call in enumerate(calls):
             about = (call.question, call.options.model or model, call.options.on_overlong, call.options.max_error_ratio)
             inquiry = self.inquiries.setdefault(about, Inquiry(*about))
-            self.tags.append(self._tag(call, inquiry, threshold))
+            self.tags.append(self._tag(call, inquiry, threshold, i in deciding))
+        self._deciding = {self.tags[i] for i in deciding}
+        self._frozen: set[str] = set()
 
-    def _tag(self, call: AiCall, inquiry: Inquiry, default_threshold: float) -> str:
+    def _tag(self, call: AiCall, inquiry: Inquiry, default_threshold: float, decides: bool) -> str:
         threshold = call.options.threshold if call.options.threshold is not None else default_threshold
-        same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument))
+        same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), decides)
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
             width = len(call.arguments) + bool(call.labels_argument)
@@ -158,16 +176,24 @@ class StatementLookUps:
     def threshold(self, call_index: int) -> float:
         return _by_tag[self.tags[call_index]].threshold
 
-    def start(self, level: int) -> None:
-        """From here on look-ups up to `level` note what is missing."""
+    def start(self, level: int, budget: int | None = None) -> None:
+        """From here on look-ups up to `level` note what is missing; the deciding ones at most `budget` inputs together."""
+        few, all_ = Noting(budget), Noting(None)
         for tag in set(self.tags):
             look_up = _by_tag[tag]
-            look_up.noting = look_up.level <= level
+            released = look_up.level <= level and tag not in self._frozen
+            look_up.noting = (few if tag in self._deciding else all_) if released else None
             look_up.rows = 0
+
+    def freeze(self) -> None:
+        """The deciding calls have decided enough: what they miss is forgotten, and they note nothing more."""
+        self._frozen = self._deciding
+        for tag in self._deciding:
+            _by_tag[tag].inquiry.missing.clear()
 
     def stop(self) -> None:
         for tag in set(self.tags):
-            _by_tag[tag].noting = False
+            _by_tag[tag].noting = None
 
     def missing(self) -> list[Inquiry]:
         return [inquiry for inquiry in self.inquiries.values() if inquiry.missing]

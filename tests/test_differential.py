@@ -80,11 +80,17 @@ def queries(draw: st.DrawFn) -> tuple[str, str]:
     return text, shape if "{join}" not in SHAPES[shape] else f"{shape}: {join.split()[0]}"
 
 
+def limited(text: str) -> bool:
+    return text.endswith(("limit 2", "limit 3 offset 1"))
+
+
 def _join(kind: str, on: str) -> str:
     return f"t cross join u where {on}" if kind == "cross join where" else f"t {kind} u on {on}"
 
 
 SHAPES = {
+    "limit": "select id, {other} as x from t where {one} limit 2",
+    "limit and offset": "select t.id from t join u on t.k = u.k and {one} where {other} limit 3 offset 1",
     "where": "select id, a from t where {one}",
     "where twice": "select id from t where {one} and ({other})",
     "select": "select id, {one} as x, {other} as y from t",
@@ -138,4 +144,9 @@ def test_rows_equal_those_of_duckdb(reference: duckdb.DuckDBPyConnection, query:
         assert con.report.failed == 0
         con.sql(text)
         assert con.report.asked == 0, "the second run asked again"
-    assert found == expected, text
+    if limited(text):
+        whole = rows(reference.sql(text[: text.rindex(" limit")]).to_arrow_table())
+        assert sum(found.values()) == sum(expected.values()), text
+        assert not found - whole, text
+    else:
+        assert found == expected, text

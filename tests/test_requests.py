@@ -286,3 +286,57 @@ def test_inside_a_users_transaction() -> None:
     con.sql("create table u as select AI_FILTER('Mentions ''refund''?', body) r from t")
     assert (con.report.asked, con.report.recalled) == (0, 1)
     assert shared.execute("select * from u").fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "found", "asked"),
+    [
+        # Every fourth ticket mentions a refund: 0, 4, 8, 12, 16 are the first five, and 17 rows are read to find them.
+        (f"select id from tickets where {REFUND} limit 5", 5, 17),
+        (f"select id from tickets where id % 4 = 0 and {REFUND} limit 5", 5, 5),
+        (f"select id from tickets where {REFUND} limit 3 offset 2", 3, 17),
+        (f"select id from tickets where id >= 90 and {REFUND} limit 50", 2, 10),
+        (f"select id from tickets where id < 3 or {REFUND} limit 3", 3, 0),
+        (f"select t.id from tickets t join teams n on t.team = n.team and {REFUND} where n.name = 'team 0' limit 2", 2, 4),
+        (f"create table first_one as select id from tickets where {REFUND} limit 1", 1, 1),
+    ],
+)
+def test_limit_stops_early(con: Connection, sql: str, found: int, asked: int) -> None:
+    con.sql("set threads = 1")  # a scan in order, so that the numbers are exact
+    table = con.sql(sql)
+    assert (con.report.rows if con.report.rows >= 0 else table.num_rows) == found
+    assert con.report.asked <= asked * 5 // 4
+
+
+def test_limit_over_many_rows(con: Connection) -> None:
+    con.sql(
+        "create table many as select i as id, 'text ' || i || case when i % 2 = 0 then ' hit' else '' end as body from range(10000) r(i)"
+    )
+    table = con.sql(
+        "select id, AI_SCORE('hashed', body) as score from many where AI_FILTER('Mentions ''hit''?', body) limit 10"
+    )
+    assert table.num_rows == 10
+    assert all(i % 2 == 0 for i in table.column("id").to_pylist())
+    assert None not in table.column("score").to_pylist()
+    assert con.report.asked <= 200
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"select id from tickets where {REFUND} order by id desc limit 2",
+        f"select team from tickets where {REFUND} group by team limit 1",
+        f"select count(*) from tickets where {REFUND} limit 1",
+        f"select id from tickets where coalesce({REFUND}, true) limit 2",
+        f"select distinct team from tickets where {REFUND} limit 1",
+        f"select id from tickets t right join teams n on t.team = n.team and {REFUND} limit 100",
+    ],
+)
+def test_limit_that_needs_all_rows(con: Connection, sql: str) -> None:
+    oracle = quail_engine.oracle()
+    oracle.execute(
+        "create table tickets as select i as id, i % 10 as team, 'ticket ' || i || case when i % 4 = 0 then ' refund' else '' end as body from range(100) r(i); create table teams as select i as team from range(3) r(i)"
+    )
+    expected = oracle.sql(sql).to_arrow_table().num_rows
+    assert con.sql(sql).num_rows == expected
+    assert con.report.asked in (100, 30)

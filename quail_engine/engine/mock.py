@@ -55,4 +55,4 @@ def _branches(question: Question, weights: tuple[float, ...], after: str, rows: 
         spelled = (*label.text.encode(), END)
         if spelled[: len(prefix)] == prefix and len(spelled) > len(prefix):
             below[spelled[len(prefix)]] += math.exp(weight)
-    return np.log(np.array([below[row] for row in rows])).astype(np.float32)
+    return np.array([math.log(below[row]) for row in rows], np.float32)

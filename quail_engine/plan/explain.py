@@ -46,6 +46,9 @@ def _(rounds: Rounds, calls: Sequence[AiCall]) -> Iterator[str]:
     if not rounds.levels:
         return
     yield f"Rounds, {rounds.levels} level{'s' if rounds.levels > 1 else ''}: run, ask what is missing, run again"
+    if rounds.stop is not None:
+        offset = f" after {rounds.stop.offset}" if rounds.stop.offset else ""
+        yield f"  a few at a time, and no more once {rounds.stop.rows} rows{offset} are certain"
     for level in range(rounds.levels):
         for i in rounds.calls:
             if calls[i].level == level:

@@ -35,8 +35,11 @@ class LogicalPlan:
 
 
 def build(query: Query) -> LogicalPlan:
-    """The plan as the text says it: joins whose pairs can be listed, in text order, and look-ups for everything else."""
-    joins = tuple(AiJoin(space.call, space) for space in query.pair_spaces)
+    """The plan as the text says it: joins whose pairs can be listed, in text order, and look-ups for everything else.
+
+    A query that may stop at its LIMIT lists no pairs: it asks as it goes.
+    """
+    joins = tuple(AiJoin(space.call, space) for space in query.pair_spaces) if query.limit is None else ()
     planned = {join.call for join in joins}
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
     return LogicalPlan(query, joins, LookUps(rest))

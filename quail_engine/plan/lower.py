@@ -18,4 +18,4 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         steps.append(JoinStep(RunSql(sql), Ask(join.call, join.anchor), table))
         tables[join.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
-    return PhysicalPlan(tuple(steps), Rounds(plan.rest.calls, levels))
+    return PhysicalPlan(tuple(steps), Rounds(plan.rest.calls, levels, plan.query.limit))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quail_engine.sql import RowLimit
+
 
 @dataclass(frozen=True)
 class RunSql:
@@ -42,6 +44,7 @@ class Rounds:
 
     calls: tuple[int, ...]
     levels: int  # number of levels; 0 when no call is left to look up
+    stop: RowLimit | None  # done as soon as this many rows are certain, in rounds that grow
 
 
 @dataclass(frozen=True)

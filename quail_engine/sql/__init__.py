@@ -1,6 +1,7 @@
 """The SQL front end: the only package that knows SQL syntax. Text in, `Query` out, and text again with look-ups in it."""
 
 from quail_engine.sql.extract import label_of, labels_problem
+from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze
 from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, pairs_query, render
@@ -12,6 +13,7 @@ __all__ = [
     "Form",
     "PairSpace",
     "Query",
+    "RowLimit",
     "Statement",
     "analyze",
     "contains_ai",

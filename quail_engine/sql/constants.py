@@ -21,7 +21,7 @@ def constant_text(node: exp.Expr) -> str | None:
         return constant_text(node.this)
     if isinstance(node, exp.Literal) and node.is_string:
         return str(node.this)
-    if isinstance(node, exp.RawString):
+    if isinstance(node, (exp.RawString, exp.ByteString)):
         return str(node.this)
     if isinstance(node, exp.DPipe):
         parts = [constant_text(node.this), constant_text(node.expression)]

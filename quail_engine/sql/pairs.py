@@ -46,7 +46,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
     if condition is None or not any(node is operand for operand in operands(condition, exp.And)):
         return None
     tables = {column.table for column in node.find_all(exp.Column)}
-    if "" in tables or len(tables) < 2 or not _joins_only_drop(select):
+    if "" in tables or len(tables) < 2 or not joins_only_drop(select):
         return None
     ctes = _visible_ctes(select)
     where = select.args.get("where")
@@ -71,8 +71,8 @@ def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> 
     return join.args.get("on") if inner and join is not None else None
 
 
-def _joins_only_drop(select: exp.Select) -> bool:
-    """No RIGHT, FULL, ASOF, POSITIONAL or NATURAL join, and no lateral source."""
+def joins_only_drop(select: exp.Select) -> bool:
+    """Whether no join fills in NULLs for rows of its left side's: no RIGHT, FULL, ASOF, POSITIONAL, NATURAL or lateral join."""
     if select.args.get("laterals") or select.args.get("from_") is None or select.args["from_"].this.args.get("joins"):
         return False
     for join in select.args.get("joins") or ():

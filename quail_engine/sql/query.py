@@ -13,6 +13,7 @@ from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.extract import extract_call
 from quail_engine.sql.guards import depends_of, guard_of
 from quail_engine.sql.levels import level_calls
+from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
 from quail_engine.sql.refuse import refuse_call, refuse_query
 from quail_engine.sql.scopes import place_of
@@ -32,6 +33,7 @@ class Query:
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
     pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
+    limit: RowLimit | None  # the query may stop as soon as it has this many rows
     empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked
 
 
@@ -56,6 +58,7 @@ def analyze(text: str, statement: Statement) -> Query:
         unnamed=_unnamed(tree),
         fences=_fences(tree),
         pair_spaces=find_pair_spaces(tree, nodes, calls, source),
+        limit=find_limit(tree, nodes),
         empty=_is_empty(tree),
     )
 

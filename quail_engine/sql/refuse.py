@@ -66,6 +66,13 @@ def refuse_query(tree: exp.Expr, source: Source) -> None:
         if with_.args.get("recursive"):
             for cte in with_.expressions:
                 _refuse_recursive(cte, source)
+    for lambda_ in tree.find_all(exp.Lambda):
+        if (call := lambda_.find(AiFunction)) is not None:
+            raise source.error_at(
+                call,
+                "An AI call cannot stand in a lambda: what a list holds is not a row that can be asked about.",
+                "select … from (select unnest(list) as item …) where AI_FILTER('…', item)",
+            )
     for node in tree.find_all(exp.Anonymous, exp.Rand, exp.Uuid, exp.TableSample, exp.NextValueFor):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, exp.Anonymous) and name not in _VOLATILE:

@@ -49,7 +49,7 @@ def clause_of(child: exp.Expr) -> Clause:
 
 @dataclass(frozen=True)
 class Place:
-    scope: exp.Query  # the nearest SELECT or set operation around
+    scope: exp.Expr  # the nearest SELECT or set operation around, else the whole query
     clause: Clause
     join: exp.Join | None  # the join whose ON it stands in
     root: exp.Expr  # the node directly below the scope (Where, Join, a select item, …)
@@ -63,7 +63,8 @@ def place_of(node: exp.Expr) -> Place:
         if isinstance(around, exp.Join):
             join = around
         child, around = around, around.parent
-    assert around is not None, "an AI call stands outside every query"
+    if around is None:  # VALUES alone: no relation, no clause
+        return Place(child, Clause.SELECT, None, child)
     clause = clause_of(child)
     if clause is Clause.ON and join is not None and not _within(node, join.args.get("on")):
         clause = Clause.FROM  # the joined relation itself, such as the argument of a table function
