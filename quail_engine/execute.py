@@ -25,7 +25,7 @@ from quail_engine.plan import JoinStep, PhysicalPlan, build, explain, lower, opt
 from quail_engine.progress import Listener, Warned
 from quail_engine.report import RunReport
 from quail_engine.settings import Settings
-from quail_engine.sql import Form, Query, RowLimit, analyze, render, split
+from quail_engine.sql import Form, Query, RowLimit, analyze, render, render_written, split
 
 _numbers = itertools.count(1)
 
@@ -257,8 +257,21 @@ class _Run:
 
     def _write(self) -> int:
         """Runs the user's own statement over the result table; returns the number of rows it wrote."""
+        if self._query.written:
+            return self._write_once()
         count = self._cursor.execute(f"{self._head()}SELECT * FROM {RESULT}{self._query.tail}").fetchall()
         self._cursor.execute(f"DROP TABLE {RESULT}")
+        return int(count[0][0])
+
+    def _write_once(self) -> int:
+        """Runs an UPDATE or DELETE over the answers that its SELECT gathered."""
+        self._cursor.execute(f"DROP TABLE {RESULT}")
+        self._look_ups.start(self._plan.rounds.levels)
+        try:
+            count = self._cursor.execute(render_written(self._query, self._look_ups.tags)).fetchall()
+        finally:
+            self._look_ups.stop()
+        assert not self._look_ups.missing(), "the statement met an input that its SELECT did not"
         return int(count[0][0])
 
     def _columns(self, names: list[str]) -> str:

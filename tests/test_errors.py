@@ -47,8 +47,19 @@ def con() -> Iterator[Connection]:
         ("select AI_FILTER('q', body, threshold => id) from t", "id", "must be a constant"),
         ("select AI_JOIN(PROMPT('q {0}', body)) from t", "AI_JOIN(PROMPT('q {0}', body))", "the two sides of a join"),
         ("select AI_COMPLETE('write a poem', body) from t", "AI_COMPLETE", "judges and classifies"),
-        ("update t set body = 'x' where AI_FILTER('q', body)", "AI_FILTER", "cannot stand here in an UPDATE"),
-        ("delete from t where AI_FILTER('q', body)", "AI_FILTER", "cannot stand here in a DELETE"),
+        ("update t set body = 'x' where AI_FILTER(PROMPT('q {0} {2}', body))", "{2}", "has no argument"),
+        ("delete from t where AI_CLASSIFY(body, ['a']) = 'a'", "['a']", "two labels or more"),
+        ("delete from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
+        (
+            "merge into t using t s on AI_FILTER('q', t.body) when matched then delete",
+            "AI_FILTER",
+            "cannot stand here in a MERGE",
+        ),
+        (
+            "merge into t using (select 1 as id) s on t.id = s.id and AI_FILTER('q', t.body) when matched then delete",
+            "AI_FILTER",
+            "cannot stand before or after its query in a MERGE",
+        ),
         ("create macro m(x) as AI_FILTER('q', x)", "AI_FILTER", "cannot stand here in a CREATE"),
         ("create table x (a varchar check (AI_FILTER('q', a)))", "AI_FILTER", "cannot stand here in a CREATE"),
         ("prepare p as select AI_FILTER('q', body) from t", "AI_FILTER", "cannot stand here in a PREPARE"),
@@ -89,7 +100,7 @@ def test_plain_braces_in_documents_and_shorthand(con: Connection) -> None:
 
 
 def test_unknown_settings_list_the_known() -> None:
-    with pytest.raises(SettingsError, match="did you mean 'threshold'.*Known settings: engine, model"):
+    with pytest.raises(SettingsError, match=r"did you mean 'threshold'.*Known settings: engine, model"):
         Settings.of({"treshold": 0.5})
     with pytest.raises(SettingsError, match="engine must be one of local, mock"):
         Settings.of({"engine": "openai"})

@@ -340,3 +340,43 @@ def test_limit_that_needs_all_rows(con: Connection, sql: str) -> None:
     expected = oracle.sql(sql).to_arrow_table().num_rows
     assert con.sql(sql).num_rows == expected
     assert con.report.asked in (100, 30)
+
+
+def test_update(con: Connection) -> None:
+    con.sql("alter table tickets add column refund boolean")
+    con.sql(
+        f"update tickets as x set refund = {REFUND}, team = team + 100 where id < 20 and AI_FILTER('Mentions ''ticket''?', x.body)"
+    )
+    assert con.report.asked == 20 + 20
+    assert con.report.rows == 20
+    assert rows(con, "select count(*), count(*) filter (where refund), min(team) from tickets where team >= 100") == [
+        (20, 5, 100)
+    ]
+
+
+def test_update_from_another_table(con: Connection) -> None:
+    con.sql(f"update tickets set body = n.name from teams n where tickets.team = n.team and {REFUND}")
+    assert (con.report.asked, con.report.rows) == (30, 10)
+    assert rows(con, "select count(*) from tickets where body like 'team %'") == [(10,)]
+
+
+def test_delete(con: Connection) -> None:
+    con.sql(f"delete from tickets where id < 50 and {REFUND}")
+    assert (con.report.asked, con.report.rows) == (50, 13)
+    con.sql(f"delete from tickets using teams n where tickets.team = n.team and not {REFUND}")
+    assert rows(con, "select count(*) from tickets") == [(100 - 13 - 20,)]
+    assert con.report.asked == 0
+    con.sql("delete from tickets where id >= 0 and AI_FILTER('Mentions ''ticket''?', body)")
+    assert rows(con, "select count(*) from tickets") == [(0,)]
+
+
+def test_merge(con: Connection) -> None:
+    con.sql("create table kept (id bigint, refund boolean); insert into kept values (4, null)")
+    con.sql(
+        f"""
+        merge into kept using (select id, {REFUND} as refund from tickets where id < 8) new on kept.id = new.id
+        when matched then update set refund = new.refund when not matched then insert values (new.id, new.refund)
+        """
+    )
+    assert con.report.asked == 8
+    assert rows(con, "select count(*), count(*) filter (where refund) from kept") == [(8, 2)]

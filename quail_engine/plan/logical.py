@@ -37,9 +37,10 @@ class LogicalPlan:
 def build(query: Query) -> LogicalPlan:
     """The plan as the text says it: joins whose pairs can be listed, in text order, and look-ups for everything else.
 
-    A query that may stop at its LIMIT lists no pairs: it asks as it goes.
+    A query that may stop at its LIMIT lists no pairs: it asks as it goes. Nor do UPDATE and DELETE, which run with look-ups.
     """
-    joins = tuple(AiJoin(space.call, space) for space in query.pair_spaces) if query.limit is None else ()
+    looked_up = query.limit is not None or bool(query.written)
+    joins = () if looked_up else tuple(AiJoin(space.call, space) for space in query.pair_spaces)
     planned = {join.call for join in joins}
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
     return LogicalPlan(query, joins, LookUps(rest))

@@ -4,7 +4,7 @@ from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze
-from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, pairs_query, render
+from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, pairs_query, render, render_written
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "mentions_ai",
     "pairs_query",
     "render",
+    "render_written",
     "split",
 ]

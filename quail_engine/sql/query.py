@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token
 
 from quail_engine.calls import AiCall
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
+from quail_engine.sql.dml import select_for
 from quail_engine.sql.extract import extract_call
 from quail_engine.sql.guards import depends_of, guard_of
 from quail_engine.sql.levels import level_calls
@@ -29,6 +31,7 @@ class Query:
     form: Form
     head: str  # the statement before the query, such as `create table t as (`
     tail: str  # and after it
+    written: str  # UPDATE and DELETE: the statement itself, whose calls are those of `text` in the same order; else empty
     calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
@@ -42,9 +45,16 @@ def analyze(text: str, statement: Statement) -> Query:
     if statement.query is None:
         refuse_call(text, statement)
     assert statement.query is not None
-    start, end = statement.query
-    source = Source(text[start:end], text, start)
     refuse_call(text, statement)
+    start, end = statement.query
+    if statement.form in (Form.UPDATE, Form.DELETE):
+        written = text[start:end]
+        selected = select_for(written)
+        # Errors underline the same call in what the user wrote.
+        source = Source(selected, text, start, written)
+        start = end
+    else:
+        source = Source(text[start:end], text, start)
     tree = _parse(source, statement)
     refuse_query(tree, source)
     nodes = sorted(tree.find_all(AiFunction), key=span)
@@ -52,7 +62,8 @@ def analyze(text: str, statement: Statement) -> Query:
     return Query(
         text=source.text,
         form=statement.form,
-        head=text[statement.start : start],
+        head="" if source.written else text[statement.start : start],
+        written=source.written,
         tail=text[end : statement.end],
         calls=calls,
         unnamed=_unnamed(tree),
@@ -71,13 +82,20 @@ def _parse(source: Source, statement: Statement) -> exp.Expr:
         reason = str(problem).split("\n")[0]
         raise source.error(
             f"This statement calls {name.text.upper()}, and its SQL cannot be read: {reason}",
-            name.start - source.offset,
-            name.end + 1 - source.offset,
+            *_position(source, name),
             "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
         ) from None
     (tree,) = trees
     assert tree is not None, "statements are split before they are parsed"
     return tree
+
+
+def _position(source: Source, name: Token) -> tuple[int, int]:
+    """The span of a token of the statement in the query's own text."""
+    if source.written:
+        at = max(0, source.text.find(name.text))
+        return at, at + len(name.text)
+    return name.start - source.offset, name.end + 1 - source.offset
 
 
 def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiCall, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 
 from quail_engine.errors import SqlError
@@ -13,7 +11,6 @@ from quail_engine.sql.source import Source
 from quail_engine.sql.statements import Form, Statement
 
 _DML = "a table with the answers first (create table answers as select key, AI_FILTER(…) as answer from …), then {word} from it"
-_RETURNING = re.compile(r"(?i)\breturning\b")
 _VOLATILE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "setseed")
 
 
@@ -35,14 +32,13 @@ def refuse_call(text: str, statement: Statement) -> None:
             raise SqlError(
                 f"AI.{name} is BigQuery's spelling; this text is DuckDB SQL.", text, token.start, end, f"{native}(…)"
             )
-        if statement.form is Form.INSERT and (
-            returning := _RETURNING.search(text, statement.query[1] if statement.query else 0)
-        ):
+        if statement.returning is not None:
             raise SqlError(
-                "RETURNING cannot follow an INSERT with AI calls.",
+                "RETURNING cannot follow a statement with AI calls.",
                 text,
-                *returning.span(),
-                "the INSERT, then a SELECT of its rows",
+                statement.returning.start,
+                statement.returning.end + 1,
+                "the statement without RETURNING, then a SELECT of its rows",
             )
         if statement.query is None or not statement.query[0] <= token.start < statement.query[1]:
             word = text[statement.start :].split(None, 1)[0].upper()

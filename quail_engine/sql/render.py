@@ -29,6 +29,19 @@ def render(query: Query, tags: Sequence[str], tables: Mapping[int, str], names: 
     return _spliced(query, (0, len(query.text)), stands, extra)
 
 
+def render_written(query: Query, tags: Sequence[str]) -> str:
+    """An UPDATE or DELETE as it was written, with look-ups in place of its AI calls."""
+    pieces, at = [], 0
+    for i, call in enumerate(query.calls):
+        look_up = _stand_in(query, i, tags, {})
+        if look_up is not None:
+            text = query.text[call.start : call.end]
+            start = query.written.index(text, at)
+            pieces += [query.written[at:start], look_up]
+            at = start + len(text)
+    return "".join([*pieces, query.written[at:]])
+
+
 def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> str:
     """A query for the distinct argument texts of an AI join, one column an argument: `a0`, `a1`, …
 

@@ -14,7 +14,8 @@ from quail_engine.sql.dialect import span
 class Source:
     text: str  # the query's own text; spans of its nodes are offsets into it
     statement: str  # the whole text that the user sent, for errors
-    offset: int  # where `text` begins in `statement`
+    offset: int  # where `text`, or what was written in its place, begins in `statement`
+    written: str = ""  # what the user wrote, where `text` is a SELECT made from it
 
     def sql(self, node: exp.Expr) -> str:
         """The node's text, to the byte."""
@@ -22,6 +23,9 @@ class Source:
         return self.text[start:end]
 
     def error(self, reason: str, start: int, end: int, rewrite: str | None = None) -> SqlError:
+        if self.written:
+            at = max(0, self.written.find(self.text[start:end]))
+            start, end = at, at + end - start
         return SqlError(reason, self.statement, self.offset + start, self.offset + end, rewrite)
 
     def error_at(self, node: exp.Expr, reason: str, rewrite: str | None = None) -> SqlError:

@@ -28,9 +28,15 @@ class Form(Enum):
     CREATE_VIEW = "create view"
     INSERT = "insert"
     COPY = "copy"
+    UPDATE = "update"
+    DELETE = "delete"
+    MERGE = "merge"  # its query is the one in USING
     DESCRIBE = "describe"
     EXPLAIN = "explain"
     OTHER = "other"  # no query that an AI call could stand in
+
+
+_WRITES = (Form.INSERT, Form.UPDATE, Form.DELETE, Form.MERGE)
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,9 @@ class Statement:
     start: int
     end: int
     form: Form
-    query: tuple[int, int] | None  # span of the query inside it; None for OTHER
+    query: tuple[int, int] | None  # span of the query inside it; the whole of UPDATE and DELETE; None for OTHER
     calls: tuple[Token, ...]  # name tokens of the AI calls in it; empty: goes to DuckDB as it came
-    head: tuple[Token, ...]  # tokens before the query
+    returning: Token | None  # the word RETURNING, where the statement writes and has it
 
 
 def mentions_ai(text: str) -> bool:
@@ -79,8 +85,8 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
     calls = tuple(t for i, t in enumerate(tokens) if _is_call(tokens, i))
     form, first, last = _query_of(tokens)
     query = None if first is None else (tokens[first].start, tokens[last].end + 1)
-    head = tuple(tokens[:first])
-    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, head)
+    found = _at_depth_zero(tokens, ("RETURNING",)) if form in _WRITES else None
+    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, None if found is None else tokens[found])
 
 
 def _is_call(tokens: list[Token], index: int) -> bool:
@@ -109,6 +115,13 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
         return (Form.OTHER, None, last) if begin is None else (Form.INSERT, begin, _insert_end(tokens, begin))
     if words[0] == "COPY" and len(tokens) > 2 and tokens[1].token_type is TokenType.L_PAREN:
         return Form.COPY, 2, _closing(tokens, 1) - 1
+    if words[0] in ("UPDATE", "DELETE"):
+        return Form.UPDATE if words[0] == "UPDATE" else Form.DELETE, 0, last
+    if words[0] == "MERGE":
+        using = _at_depth_zero(tokens, ("USING",))
+        if using is not None and using < last and tokens[using + 1].token_type is TokenType.L_PAREN:
+            return Form.MERGE, using + 2, _closing(tokens, using + 1) - 1
+        return Form.OTHER, None, last
     if words[0] in ("DESCRIBE", "DESC") and last > 0:
         return Form.DESCRIBE, 1, last
     if words[0] == "EXPLAIN" and last > 0:
