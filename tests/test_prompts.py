@@ -262,6 +262,7 @@ def judge(*parts: str | int, **changes: Any) -> Question:
 
 PLAIN = replace(
     PROFILE,
+    block="{name}:\n{text}",
     judge="{documents}\n\n{question}\nTRUE or FALSE?",
     pair="{anchor}\n\n{question}\n\n{partners}\n\nTRUE or FALSE?",
     whole="{template}\n\nTRUE or FALSE?",

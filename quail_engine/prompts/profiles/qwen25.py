@@ -1,8 +1,8 @@
 """Qwen2.5 and Qwen2.5-Coder.
 
-What chose the layouts: accuracy at threshold 0.5 and AUC of qwen2.5-coder-0.5b in bfloat16, zero-shot, on 60 balanced rows a task
-(100 where marked *), mean over two wordings of each, a question ("Is the review positive?") and a statement. One standard
-error of an accuracy is about 0.04. `S` is "Statement: {question}" with "Is the statement TRUE or FALSE?"; the others end in
+What chose the layouts: accuracy at threshold 0.5 and AUC of qwen2.5-coder-0.5b in bfloat16, zero-shot, on 60 balanced rows of a
+task (100 where marked *), mean over two wordings, a question ("Is the review positive?") and a statement. One standard error of
+an accuracy is about 0.04. `S` is "Statement: {question}" with "Is the statement TRUE or FALSE?"; the others end in
 "Answer TRUE or FALSE."; `quoted` puts the document between lines of three quotation marks.
 
     judge                                  sentiment      spam           tokens a row
