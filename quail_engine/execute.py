@@ -20,14 +20,16 @@ import pyarrow as pa
 
 from quail_engine.answering import Answering, Model
 from quail_engine.errors import SqlError
-from quail_engine.lookups import StatementLookUps, digest_of, probability
+from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, digest_of, probability
 from quail_engine.plan import JoinStep, PhysicalPlan, build, explain, lower, optimize
 from quail_engine.progress import Listener, Warned
 from quail_engine.report import RunReport
 from quail_engine.settings import Settings
-from quail_engine.sql import Form, Query, RowLimit, analyze, render, render_written, split
+from quail_engine.sql import Form, Query, RowLimit, analyze, candidates_query, render, render_written, split
 
 _numbers = itertools.count(1)
+
+_WASTE = 4  # a LIMIT's rounds grow by a quarter of what was asked: at most a fifth of all questions is asked in vain
 
 Deliver = Callable[[str], object]
 
@@ -95,10 +97,8 @@ class _Run:
         self._deliver = deliver
         self._answering = Answering(services.settings, services.listener, cancelled, services.lock)
         self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
-        stop = self._plan.rounds.stop
-        self._look_ups = StatementLookUps(
-            query.calls, services.settings.threshold, services.settings.model, stop.calls if stop else ()
-        )
+        deciding = self._plan.first.limit.calls if self._plan.first else ()
+        self._look_ups = StatementLookUps(query.calls, services.settings.threshold, services.settings.model, deciding)
         self._joined = 0  # pairs answered through answer tables
         self._begun = time.perf_counter()
 
@@ -130,6 +130,8 @@ class _Run:
         if query.form is Form.CREATE_VIEW:
             self._refuse_or_warn_view()
         with _transaction(self._cursor), self._answer_tables():
+            if self._plan.first:
+                self._first_rows(self._plan.first.limit, names)
             self._rounds(render(query, self._look_ups.tags, self._plan.tables, names))
             rows = self._write() if query.form is not Form.QUERY else -1
         if query.form is Form.QUERY:
@@ -189,24 +191,56 @@ class _Run:
             )
         self._services.listener(Warned("A view cannot hold an AI call, so a table was stored in its place."))
 
+    def _first_rows(self, limit: RowLimit, names: list[str]) -> None:
+        """Asks about the first rows that are certain or open, until as many as the LIMIT needs are certain.
+
+        Of each row only the first open question is asked: a row that it refuses needs no other. As many rows are looked at
+        as are needed, so nothing is asked that a scan row by row would not ask; after many questions with few hits their
+        number grows with what was asked, so that passes do not stay small.
+        """
+        wanted, spent = limit.rows + limit.offset, 0
+        while True:
+            sql = candidates_query(self._query, limit, self._look_ups.tags, names, wanted + spent // _WASTE)
+            table = self._cursor.sql(sql).to_arrow_table()
+            self._joined = table.num_rows
+            open_rows = self._first_open(limit, table)
+            if not open_rows or open_rows[0][0] >= wanted:
+                return
+            for _, call, arguments in open_rows:
+                self._look_ups.inquiry(call).note(digest_of(arguments), arguments)
+            spent += len(open_rows)
+            self._answer(self._look_ups.missing())
+
+    def _first_open(self, limit: RowLimit, table: pa.Table) -> list[tuple[int, int, Arguments]]:
+        """The rows that have an open question: their number, the first such call, and what it is about."""
+        widths = [1 + self._look_ups.width(i) for i in limit.calls]
+        rows = zip(*(column.to_pylist() for column in table.columns[table.num_columns - sum(widths) :]), strict=True)
+        found = []
+        for number, row in enumerate(rows):
+            for i, start, width in zip(limit.calls, itertools.accumulate([0, *widths]), widths, strict=False):
+                if row[start]:
+                    found.append((number, i, row[start + 1 : start + width]))
+                    break
+        return found
+
     def _rounds(self, sql: str) -> None:
         """Runs the query level by level until a run that made the result table noted nothing."""
-        rounds = self._plan.rounds
-        budget = _Budget(rounds.stop)
-        last = max(0, rounds.levels - 1)
-        level = max((self._query.calls[i].level for i in rounds.stop.calls), default=0) if rounds.stop else 0
-        settled = rounds.levels == 0
+        levels = self._plan.rounds.levels
+        last = max(0, levels - 1)
+        level, settled = 0, levels == 0
         while True:
             keep = level == last and settled
-            rows = self._round(sql, level, budget.inputs, keep)
-            if budget.met_by(rows):
-                self._look_ups.freeze()
-            missing = self._look_ups.missing()
-            budget.spend(sum(len(inquiry.missing) for inquiry in missing))
-            if missing:
-                for name in dict.fromkeys(inquiry.model for inquiry in missing):
-                    inquiries = [inquiry for inquiry in missing if inquiry.model == name]
-                    self._answering.answer(self._services.model(name), inquiries)
+            self._look_ups.start(level)
+            try:
+                if keep:
+                    self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}").fetchall()
+                else:
+                    for _ in self._cursor.sql(sql).to_arrow_reader():
+                        pass
+            finally:
+                self._look_ups.stop()
+            if missing := self._look_ups.missing():
+                self._answer(missing)
                 settled = True
             elif keep:
                 return
@@ -215,15 +249,10 @@ class _Run:
             else:
                 settled = True
 
-    def _round(self, sql: str, level: int, budget: int | None, keep: bool) -> int:
-        """One run of the query; returns its number of rows. `keep` makes it the result table."""
-        self._look_ups.start(level, budget)
-        try:
-            if keep:
-                return int(self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}").fetchall()[0][0])
-            return sum(batch.num_rows for batch in self._cursor.sql(sql).to_arrow_reader())
-        finally:
-            self._look_ups.stop()
+    def _answer(self, missing: list[Inquiry]) -> None:
+        for name in dict.fromkeys(inquiry.model for inquiry in missing):
+            inquiries = [inquiry for inquiry in missing if inquiry.model == name]
+            self._answering.answer(self._services.model(name), inquiries)
 
     @contextmanager
     def _answer_tables(self) -> Iterator[None]:
@@ -298,31 +327,6 @@ class _Run:
             plan=self.plan_text,
             warnings=tuple(dict.fromkeys(w for call in self._query.calls for w in call.warnings)),
         )
-
-
-class _Budget:
-    """How many inputs a round may note when the query stops at a LIMIT.
-
-    As many as rows are missing, for each of them may be one: so nothing is asked that a scan row by row would not ask. After
-    many rounds with few hits it grows with what was asked, so that passes do not stay small: at most a quarter is wasted.
-    """
-
-    def __init__(self, stop: RowLimit | None) -> None:
-        self._stop = stop
-        self._spent = 0
-        self.inputs: int | None = stop.rows + stop.offset if stop else None
-
-    def met_by(self, rows: int) -> bool:
-        """Whether `rows` certain rows are enough; remembers how many are missing."""
-        if self._stop is None:
-            return False
-        certain = rows + self._stop.offset if rows else 0
-        missing = self._stop.rows + self._stop.offset - certain
-        self.inputs = max(missing, self._spent // 4)
-        return missing <= 0
-
-    def spend(self, inputs: int) -> None:
-        self._spent += inputs
 
 
 @contextmanager

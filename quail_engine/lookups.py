@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quail_engine.calls import AiCall, Kind, Label, Question, Task
-from quail_engine.sql import LIST_LOOK_UP, LOOK_UPS, label_of, labels_problem
+from quail_engine.sql import LIST_LOOK_UP, LOOK_UPS, OPEN, label_of, labels_problem
 
 Arguments = tuple[str, ...]
 
@@ -63,19 +63,6 @@ class Inquiry:
 
 
 @dataclass
-class Noting:
-    """How many new inputs the calls that share it may still note in a round; None = all they meet."""
-
-    budget: int | None
-
-    def admits(self, inquiry: Inquiry, digest: bytes) -> bool:
-        if self.budget is None or digest in inquiry.missing:
-            return True
-        self.budget -= 1
-        return self.budget >= 0
-
-
-@dataclass
 class LookUp:
     """What a tag stands for."""
 
@@ -85,14 +72,14 @@ class LookUp:
     level: int
     labels_in_row: bool  # the last argument is the row's labels, as JSON
     width: int  # number of arguments; they are the last columns that DuckDB passes
-    noting: Noting | None = None  # set while a round executes that has released this call
+    noting: bool = False  # set while a round executes that has released this call
     rows: int = 0  # rows looked up in the current round
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def value(self, digest: bytes, arguments: Arguments) -> Any:
         """The SQL value of an input's answer, None when it is unknown, failed or overlong."""
         if digest not in self.inquiry.known:
-            if self.noting is not None and self.noting.admits(self.inquiry, digest):
+            if self.noting:
                 self.inquiry.note(digest, arguments)
             return None
         numbers = self.inquiry.known[digest]
@@ -146,7 +133,7 @@ def labels_of(text: str) -> tuple[Label, ...]:
 class StatementLookUps:
     """The look-ups of one statement: a tag a call, shared by calls that ask the same at the same level.
 
-    `deciding` names calls that may be frozen: at a LIMIT they stop noting while the others go on.
+    `deciding` names calls that note nothing: at a LIMIT they were asked before, as far as it needs.
     """
 
     def __init__(self, calls: Sequence[AiCall], threshold: float, model: str, deciding: Sequence[int] = ()) -> None:
@@ -158,7 +145,6 @@ class StatementLookUps:
             inquiry = self.inquiries.setdefault(about, Inquiry(*about))
             self.tags.append(self._tag(call, inquiry, threshold, i in deciding))
         self._deciding = {self.tags[i] for i in deciding}
-        self._frozen: set[str] = set()
 
     def _tag(self, call: AiCall, inquiry: Inquiry, default_threshold: float, decides: bool) -> str:
         threshold = call.options.threshold if call.options.threshold is not None else default_threshold
@@ -173,27 +159,23 @@ class StatementLookUps:
     def inquiry(self, call_index: int) -> Inquiry:
         return _by_tag[self.tags[call_index]].inquiry
 
+    def width(self, call_index: int) -> int:
+        """Number of texts that a call is about."""
+        return _by_tag[self.tags[call_index]].width
+
     def threshold(self, call_index: int) -> float:
         return _by_tag[self.tags[call_index]].threshold
 
-    def start(self, level: int, budget: int | None = None) -> None:
-        """From here on look-ups up to `level` note what is missing; the deciding ones at most `budget` inputs together."""
-        few, all_ = Noting(budget), Noting(None)
+    def start(self, level: int) -> None:
+        """From here on look-ups up to `level` note what is missing; the deciding ones do not."""
         for tag in set(self.tags):
             look_up = _by_tag[tag]
-            released = look_up.level <= level and tag not in self._frozen
-            look_up.noting = (few if tag in self._deciding else all_) if released else None
+            look_up.noting = look_up.level <= level and tag not in self._deciding
             look_up.rows = 0
-
-    def freeze(self) -> None:
-        """The deciding calls have decided enough: what they miss is forgotten, and they note nothing more."""
-        self._frozen = self._deciding
-        for tag in self._deciding:
-            _by_tag[tag].inquiry.missing.clear()
 
     def stop(self) -> None:
         for tag in set(self.tags):
-            _by_tag[tag].noting = None
+            _by_tag[tag].noting = False
 
     def missing(self) -> list[Inquiry]:
         return [inquiry for inquiry in self.inquiries.values() if inquiry.missing]
@@ -214,6 +196,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         return
     for name, (sql_type, arrow_type) in _TYPES.items():
         create_function(connection, name, _look_up_function(arrow_type), sql_type)
+    create_function(connection, OPEN, _open_function, "BOOLEAN")
     for name, sql_type in _STUBS.items():
         create_function(connection, name, _stub(name), sql_type)
 
@@ -246,6 +229,19 @@ def _look_up_function(arrow_type: pa.DataType) -> Callable[..., pa.Array]:
         return _look_up_chunk(found, guard, arguments, arrow_type)
 
     return look_up
+
+
+def _open_function(*columns: pa.Array) -> pa.Array:
+    """Whether a look-up with these columns would note its input, had it been released."""
+    found = _by_tag.get(columns[0][0].as_py()) if len(columns[0]) else None
+    if found is None:
+        return pa.nulls(len(columns[0]), pa.bool_())
+    guard, *arguments = map(_whole, (columns[1], *columns[len(columns) - found.width :]))
+    known = found.inquiry.known
+    rows = zip(guard.to_pylist(), *(column.to_pylist() for column in arguments), strict=True)
+    return pa.array(
+        [bool(shown) and None not in inputs and digest_of(inputs) not in known for shown, *inputs in rows], pa.bool_()
+    )
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -324,7 +324,7 @@ def test_limit_over_many_rows(con: Connection) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        f"select id from tickets where {REFUND} order by id desc limit 2",
+        f"select id, {REFUND} as x from tickets order by x, id desc limit 2",
         f"select team from tickets where {REFUND} group by team limit 1",
         f"select count(*) from tickets where {REFUND} limit 1",
         f"select id from tickets where coalesce({REFUND}, true) limit 2",
@@ -380,3 +380,23 @@ def test_merge(con: Connection) -> None:
     )
     assert con.report.asked == 8
     assert rows(con, "select count(*), count(*) filter (where refund) from kept") == [(8, 2)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "ids", "asked"),
+    [
+        # 96, 92, … mention a refund: from 99 down to 92 are eight rows.
+        (f"select id from tickets where {REFUND} order by id desc limit 2", [96, 92], 8),
+        (f"select id from tickets where {REFUND} order by team, id desc limit 2 offset 1", [60, 40], 6),
+        (f"select id as n, AI_SCORE('q', body) as s from tickets where team = 2 and {REFUND} order by n limit 1", [12], 2 + 1),
+        (
+            f"select id from tickets where {REFUND} and AI_FILTER('Mentions ''late''?', body) order by id desc limit 1",
+            [80],
+            20 + 5,
+        ),
+    ],
+)
+def test_order_by_and_limit_stop_early(con: Connection, sql: str, ids: list[int], asked: int) -> None:
+    table = con.sql(sql)
+    assert table.column(0).to_pylist() == ids
+    assert con.report.asked <= asked * 5 // 4

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 
 from quail_engine.calls import AiCall, Kind, Task
-from quail_engine.plan.physical import JoinStep, PhysicalPlan, Rounds
+from quail_engine.plan.physical import FirstRows, JoinStep, PhysicalPlan, Rounds
 
 _FUNCTIONS = {
     Kind.FILTER: "AI_FILTER",
@@ -22,6 +22,7 @@ def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str) -> str:
     lines = [f"Model {model}"]
     for step in plan.joins:
         lines += _lines(step, calls)
+    lines += _lines(plan.first, calls) if plan.first else ()
     lines += _lines(plan.rounds, calls)
     lines += ["Statement: DuckDB runs it as written, with the answers in place of the AI calls"]
     return "\n".join(lines)
@@ -42,13 +43,21 @@ def _(step: JoinStep, calls: Sequence[AiCall]) -> Iterator[str]:
 
 
 @_lines.register
+def _(step: FirstRows, calls: Sequence[AiCall]) -> Iterator[str]:
+    limit = step.limit
+    offset = f" after {limit.offset}" if limit.offset else ""
+    order = ", in ORDER BY's order" if limit.ordered else ""
+    yield f"FirstRows {limit.rows}{offset}: ask about the first rows that are not refused{order}, until as many are certain"
+    for i in limit.calls:
+        yield f"  {_question(calls[i])}"
+        yield from _details(calls[i])
+
+
+@_lines.register
 def _(rounds: Rounds, calls: Sequence[AiCall]) -> Iterator[str]:
     if not rounds.levels:
         return
     yield f"Rounds, {rounds.levels} level{'s' if rounds.levels > 1 else ''}: run, ask what is missing, run again"
-    if rounds.stop is not None:
-        offset = f" after {rounds.stop.offset}" if rounds.stop.offset else ""
-        yield f"  a few at a time, and no more once {rounds.stop.rows} rows{offset} are certain"
     for level in range(rounds.levels):
         for i in rounds.calls:
             if calls[i].level == level:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quail_engine.calls import AiCall
-from quail_engine.sql import PairSpace, Query
+from quail_engine.sql import PairSpace, Query, RowLimit
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class LookUps:
 class LogicalPlan:
     query: Query
     joins: tuple[AiJoin, ...]  # in the order in which they are asked
+    stop: RowLimit | None  # its calls are asked row by row, until there are enough rows
     rest: LookUps
 
     def call(self, index: int) -> AiCall:
@@ -35,12 +36,12 @@ class LogicalPlan:
 
 
 def build(query: Query) -> LogicalPlan:
-    """The plan as the text says it: joins whose pairs can be listed, in text order, and look-ups for everything else.
+    """The plan as the text says it: a LIMIT that can stop it, joins whose pairs can be listed, and look-ups for the rest.
 
     A query that may stop at its LIMIT lists no pairs: it asks as it goes. Nor do UPDATE and DELETE, which run with look-ups.
     """
-    looked_up = query.limit is not None or bool(query.written)
-    joins = () if looked_up else tuple(AiJoin(space.call, space) for space in query.pair_spaces)
-    planned = {join.call for join in joins}
+    stop = None if query.written else query.limit
+    joins = () if stop or query.written else tuple(AiJoin(space.call, space) for space in query.pair_spaces)
+    planned = {join.call for join in joins}.union(stop.calls if stop else ())
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
-    return LogicalPlan(query, joins, LookUps(rest))
+    return LogicalPlan(query, joins, stop, LookUps(rest))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quail_engine.plan.logical import LogicalPlan
-from quail_engine.plan.physical import AnswerTable, Ask, JoinStep, PhysicalPlan, Rounds, RunSql
+from quail_engine.plan.physical import AnswerTable, Ask, FirstRows, JoinStep, PhysicalPlan, Rounds, RunSql
 from quail_engine.sql import pairs_query
 
 
@@ -18,4 +18,5 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         steps.append(JoinStep(RunSql(sql), Ask(join.call, join.anchor), table))
         tables[join.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
-    return PhysicalPlan(tuple(steps), Rounds(plan.rest.calls, levels, plan.query.limit))
+    first = FirstRows(plan.stop) if plan.stop else None
+    return PhysicalPlan(tuple(steps), first, Rounds(plan.rest.calls, levels))

@@ -15,7 +15,8 @@ def optimize(plan: LogicalPlan) -> LogicalPlan:
 
 def check(after: LogicalPlan, before: LogicalPlan) -> LogicalPlan:
     """Asserts that `after` still answers every call once, for the same query."""
-    answered = sorted([join.call for join in after.joins] + list(after.rest.calls))
+    stopped = after.stop.calls if after.stop else ()
+    answered = sorted([*(join.call for join in after.joins), *stopped, *after.rest.calls])
     assert after.query == before.query, "a rule changed the query"
     assert answered == list(range(len(after.query.calls))), "a rule lost or repeated a call"
     return after

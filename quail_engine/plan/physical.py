@@ -44,12 +44,19 @@ class Rounds:
 
     calls: tuple[int, ...]
     levels: int  # number of levels; 0 when no call is left to look up
-    stop: RowLimit | None  # done as soon as this many rows are certain, in rounds that grow
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """A query that stops at its LIMIT: ask about the first rows that are not yet refused, until as many are certain."""
+
+    limit: RowLimit
 
 
 @dataclass(frozen=True)
 class PhysicalPlan:
     joins: tuple[JoinStep, ...]
+    first: FirstRows | None
     rounds: Rounds
 
     @property

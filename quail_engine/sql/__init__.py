@@ -4,18 +4,20 @@ from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze
-from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, pairs_query, render, render_written
+from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, OPEN, candidates_query, pairs_query, render, render_written
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
 __all__ = [
     "LIST_LOOK_UP",
     "LOOK_UPS",
+    "OPEN",
     "Form",
     "PairSpace",
     "Query",
     "RowLimit",
     "Statement",
     "analyze",
+    "candidates_query",
     "contains_ai",
     "label_of",
     "labels_problem",

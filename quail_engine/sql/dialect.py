@@ -85,6 +85,8 @@ class QuailDialect(DuckDB):
         _parse_term = _noting(DuckDBParser._parse_term)
         _parse_lambda = _noting(DuckDBParser._parse_lambda)
         _parse_select_query = _noting(DuckDBParser._parse_select_query)
+        _parse_limit = _noting(DuckDBParser._parse_limit)
+        _parse_offset = _noting(DuckDBParser._parse_offset)
         _parse_from = _noting(DuckDBParser._parse_from)
         _parse_join = _noting(DuckDBParser._parse_join)
         _parse_cte = _noting(DuckDBParser._parse_cte)

@@ -1,7 +1,8 @@
-"""LIMIT without ORDER BY: when a query may stop as soon as it has its rows, though some questions are open.
+"""LIMIT: when a query may stop as soon as it has its rows, though some questions are open.
 
 Sound where a row that is kept while open questions count as NULL is kept whatever their answers are: between the calls and
-the LIMIT stand only conditions in which NULL never turns into TRUE, and joins that never fill in NULLs.
+the LIMIT stand only conditions in which NULL never turns into TRUE, and joins that never fill in NULLs. ORDER BY may stand
+there when it holds no AI call: then the first rows in that order that are not yet refused are the only ones to ask about.
 """
 
 from __future__ import annotations
@@ -11,42 +12,77 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from quail_engine.sql.dialect import AiFunction
+from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, place_of
+from quail_engine.sql.scopes import Clause, holds_ai, operands, place_of
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
-_ALL_ROWS = ("order", "group", "having", "qualify", "distinct", "windows", "sample")
+_ALL_ROWS = ("group", "having", "qualify", "distinct", "windows", "sample")
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """A condition of WHERE or of an inner join's ON that holds AI calls."""
+
+    start: int
+    end: int
+    calls: tuple[int, ...]  # indexes of its calls, in text order
 
 
 @dataclass(frozen=True)
 class RowLimit:
-    rows: int  # LIMIT; OFFSET rows have to be certain as well, and DuckDB skips them
+    """A query that needs `rows` rows after `offset`. Positions are offsets into the query's text."""
+
+    rows: int
     offset: int
-    calls: tuple[int, ...]  # indexes of the calls that decide which rows there are; the others are asked of the rows that stay
+    conjuncts: tuple[Conjunct, ...]
+    items_end: int  # where the select list ends
+    tail: int  # where LIMIT (or an OFFSET before it) begins
+    ordered: bool
+
+    @property
+    def calls(self) -> tuple[int, ...]:
+        """The calls that decide which rows there are; the others are asked of the rows that stay."""
+        return tuple(i for conjunct in self.conjuncts for i in conjunct.calls)
 
 
 def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction]) -> RowLimit | None:
     """The limit at which a query may stop early; None where it needs all rows."""
-    while isinstance(tree, exp.Subquery) and not any(tree.args.get(key) for key in ("limit", "offset", "order")):
-        tree = tree.this
     if not isinstance(tree, exp.Select) or any(tree.args.get(key) for key in _ALL_ROWS) or not joins_only_drop(tree):
         return None
     rows, offset = _number(tree.args.get("limit")), _number(tree.args.get("offset"))
     if not rows or (offset is None and tree.args.get("offset") is not None):
         return None
-    if any(a.find_ancestor(exp.Select) is tree for a in tree.find_all(exp.AggFunc, exp.Window)):
+    if any(a.find_ancestor(exp.Select) is tree for a in tree.find_all(exp.AggFunc, exp.Window)) or not _order_is_known(tree):
         return None
-    deciding = [i for i, node in enumerate(nodes) if not _in_select_list(node, tree)]
-    if not deciding or not all(_decides_alone(nodes[i], tree) for i in deciding):
+    deciding = [node for node in nodes if not _in_select_list(node, tree)]
+    conjuncts = _conjuncts(tree, nodes)
+    items = tree.expressions
+    if not deciding or conjuncts is None or not items or not has_span(items[-1]):
         return None
-    return RowLimit(rows, offset or 0, tuple(deciding))
+    if sum(len(c.calls) for c in conjuncts) != len(deciding):
+        return None
+    tail = min(span(tree.args[key])[0] for key in ("limit", "offset") if tree.args.get(key) is not None)
+    return RowLimit(rows, offset or 0, conjuncts, span(items[-1])[1], tail, tree.args.get("order") is not None)
 
 
 def _number(clause: exp.Expr | None) -> int | None:
     value = clause.expression if clause is not None else None
-    return int(value.this) if isinstance(value, exp.Literal) and value.is_int else None
+    plain = isinstance(value, exp.Literal) and value.is_int and not (clause and clause.args.get("limit_options"))
+    return int(value.this) if plain and value is not None else None
+
+
+def _order_is_known(select: exp.Select) -> bool:
+    """Whether ORDER BY, if there is one, holds no AI call and names no select item that does."""
+    order = select.args.get("order")
+    if order is None:
+        return True
+    asked = {item.alias for item in select.expressions if holds_ai(item) and item.alias}
+    keys = [key.this for key in order.expressions]
+    ordinal = any(isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and key.name.upper() == "ALL") for key in keys)
+    named = {column.name for column in order.find_all(exp.Column)}
+    return not holds_ai(order) and not asked & named and not (ordinal and any(map(holds_ai, select.expressions)))
 
 
 def _in_select_list(node: AiFunction, select: exp.Select) -> bool:
@@ -54,14 +90,27 @@ def _in_select_list(node: AiFunction, select: exp.Select) -> bool:
     return place.scope is select and place.clause is Clause.SELECT
 
 
-def _decides_alone(node: AiFunction, select: exp.Select) -> bool:
-    """Whether a call stands in WHERE or an inner join's ON, under nothing that turns NULL into TRUE."""
-    place = place_of(node)
-    if place.scope is not select or place.clause not in (Clause.WHERE, Clause.ON):
-        return False
-    if place.join is not None and (place.join.args.get("side") or str(place.join.args.get("kind") or "INNER") != "INNER"):
-        return False
-    around = node.parent
-    while isinstance(around, _MONOTONE):
+def _conjuncts(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunct, ...] | None:
+    """The conditions that ask; None when one of them could turn an open question into TRUE."""
+    conditions = [select.args["where"].this] if select.args.get("where") is not None else []
+    for join in select.args.get("joins") or ():
+        on = join.args.get("on")
+        if holds_ai(on) and (join.args.get("side") or str(join.args.get("kind") or "INNER") != "INNER"):
+            return None
+        conditions += [on] if on is not None else []
+    found = []
+    for part in (operand for condition in conditions for operand in operands(condition, exp.And) if holds_ai(operand)):
+        calls = tuple(i for i, node in enumerate(nodes) if any(node is inner for inner in part.find_all(AiFunction)))
+        if not has_span(part) or not all(_monotone(nodes[i], part) for i in calls):
+            return None
+        found.append(Conjunct(*span(part), calls))
+    return tuple(found)
+
+
+def _monotone(node: AiFunction, conjunct: exp.Expr) -> bool:
+    around: exp.Expr | None = node
+    while around is not conjunct and around is not None:
         around = around.parent
-    return isinstance(around, (exp.Where, exp.Join))
+        if not isinstance(around, _MONOTONE):
+            return False
+    return True

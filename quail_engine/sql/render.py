@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quail_engine.calls import AiCall, Kind
+from quail_engine.calls import AiCall, Kind, Task
+from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query
 
@@ -15,6 +16,8 @@ LOOK_UPS = {
     Kind.CLASSIFY_SCORES: "__quail_map",
 }
 LIST_LOOK_UP = "__quail_list"
+OPEN = "__quail_open"
+"""TRUE where a look-up would answer NULL because nobody has asked yet."""
 
 
 def render(query: Query, tags: Sequence[str], tables: Mapping[int, str], names: Sequence[str]) -> str:
@@ -40,6 +43,30 @@ def render_written(query: Query, tags: Sequence[str]) -> str:
             pieces += [query.written[at:start], look_up]
             at = start + len(text)
     return "".join([*pieces, query.written[at:]])
+
+
+def candidates_query(query: Query, limit: RowLimit, tags: Sequence[str], names: Sequence[str], rows: int) -> str:
+    """The first `rows` rows of a limited query that are certain or still open, with what to ask about each.
+
+    Behind the query's own columns stand, for each deciding call, whether it is open (`OPEN`) and its arguments' texts.
+    """
+    stands = {i: _stand_in(query, i, tags, {}) for i in range(len(query.calls))}
+    optimistic = {}
+    for conjunct in limit.conjuncts:
+        condition = _spliced(query, (conjunct.start, conjunct.end), stands, [])
+        unasked = " OR ".join(_open(query, i, tags) for i in conjunct.calls)
+        optimistic[conjunct.start, conjunct.end] = f"(({condition}) IS TRUE OR (({condition}) IS NULL AND ({unasked})))"
+    shown = [(c.start, c.end, stands[i]) for i, c in enumerate(query.calls) if i not in limit.calls]
+    columns = [column for i in limit.calls for column in (_open(query, i, tags), *_inputs(query, i, tags))]
+    edits = [(start, end, text) for start, end, text in shown if text is not None]
+    edits += [(start, end, text) for (start, end), text in optimistic.items()]
+    edits += [(end, end, f" AS {_quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
+    edits.append((limit.items_end, limit.items_end, "".join(f", {c} AS __quail_{n}" for n, c in enumerate(columns))))
+    return f"{_edited(query.text, (0, limit.tail), edits)} LIMIT {rows}"
+
+
+def _open(query: Query, index: int, tags: Sequence[str]) -> str:
+    return f"{OPEN}({_look_up_inputs(query, index, tags)})"
 
 
 def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> str:
@@ -68,13 +95,21 @@ def _stand_in(query: Query, index: int, tags: Sequence[str], tables: Mapping[int
 
 def _look_up(query: Query, index: int, tags: Sequence[str]) -> str:
     call = query.calls[index]
-    function = LIST_LOOK_UP if call.question.task.value == "tag" else LOOK_UPS[call.kind]
-    arguments = [_text(_with_inner(query, index, argument, tags)) for argument in call.arguments]
-    if call.labels_argument:
-        arguments.append(f"CAST(to_json({call.labels_argument}) AS VARCHAR)")
+    function = LIST_LOOK_UP if call.question.task is Task.TAG else LOOK_UPS[call.kind]
+    return f"{function}({_look_up_inputs(query, index, tags)})"
+
+
+def _look_up_inputs(query: Query, index: int, tags: Sequence[str]) -> str:
+    call = query.calls[index]
     guard = f"({call.guard})" if call.guard else "TRUE"
-    inputs = ", ".join((f"'{tags[index]}'", guard, *call.depends, *arguments))
-    return f"{function}({inputs})"
+    return ", ".join((f"'{tags[index]}'", guard, *call.depends, *_inputs(query, index, tags)))
+
+
+def _inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:
+    """The texts that a call is about, as SQL."""
+    call = query.calls[index]
+    inputs = [_text(_with_inner(query, index, argument, tags)) for argument in call.arguments]
+    return [*inputs, f"CAST(to_json({call.labels_argument}) AS VARCHAR)"] if call.labels_argument else inputs
 
 
 def _with_inner(query: Query, index: int, argument: str, tags: Sequence[str]) -> str:
@@ -100,13 +135,17 @@ def _text(argument: str) -> str:
 def _spliced(query: Query, part: tuple[int, int], stands: Mapping[int, str | None], extra: Sequence[tuple[int, str]]) -> str:
     """A part of the query's text with calls replaced and texts inserted; every other character as it was."""
     edits = [(c.start, c.end, text) for c, text in ((query.calls[i], s) for i, s in stands.items()) if text is not None]
-    edits += [(at, at, text) for at, text in extra]
+    return _edited(query.text, part, edits + [(at, at, text) for at, text in extra])
+
+
+def _edited(text: str, part: tuple[int, int], edits: Sequence[tuple[int, int, str]]) -> str:
+    """A part of a text with spans replaced, and texts inserted where a span is empty."""
     pieces, at = [], part[0]
-    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
         if part[0] <= start and end <= part[1]:
-            pieces += [query.text[at:start], text]
+            pieces += [text[at:start], replacement]
             at = end
-    return "".join([*pieces, query.text[at : part[1]]])
+    return "".join([*pieces, text[at : part[1]]])
 
 
 def _quoted(name: str) -> str:
