@@ -11,6 +11,8 @@ STAMP := .venv/.installed
 # dbt's telemetry is not ours to send.
 export DO_NOT_TRACK = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Two teams of spinning threads on a few cores cost more than they compute; a waiting thread sleeps instead.
+export OMP_WAIT_POLICY = PASSIVE
 
 .PHONY: demo test test-all lint weights clean
 
