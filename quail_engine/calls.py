@@ -100,5 +100,6 @@ class AiCall:
     guard: str = ""  # SQL that is TRUE where SQL would look at this call; empty = always
     depends: tuple[str, ...] = ()  # SQL: one column of every other relation joined in the scope
     level: int = 0  # 0 is asked first; a call waits for the calls of lower levels
+    group: tuple[str, ...] | None = None  # SQL: rows with these columns equal need one TRUE among them; None: every row counts
     labels_argument: str = ""  # SQL of a column of lists that holds each row's labels; empty = constant labels
     warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -98,7 +98,7 @@ class _Run:
         self._answering = Answering(services.settings, services.listener, cancelled, services.lock)
         self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
         deciding = self._plan.first.limit.calls if self._plan.first else ()
-        self._look_ups = StatementLookUps(query.calls, services.settings.threshold, services.settings.model, deciding)
+        self._look_ups = StatementLookUps(query.calls, services.settings, deciding)
         self._joined = 0  # pairs answered through answer tables
         self._begun = time.perf_counter()
 
@@ -206,8 +206,10 @@ class _Run:
             open_rows = self._first_open(limit, table)
             if not open_rows or open_rows[0][0] >= wanted:
                 return
-            for _, call, arguments in open_rows:
-                self._look_ups.inquiry(call).note(digest_of(arguments), arguments)
+            for _, call, texts in open_rows:
+                inquiry = self._look_ups.inquiry(call)
+                arguments = inquiry.canonical(texts)
+                inquiry.note(digest_of(arguments), arguments)
             spent += len(open_rows)
             self._answer(self._look_ups.missing())
 
@@ -272,13 +274,16 @@ class _Run:
         """Lists the pairs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         inquiry = self._look_ups.inquiry(step.ask.call)
-        inputs = list(zip(*(column.to_pylist() for column in pairs.columns), strict=True))
+        inputs = [inquiry.canonical(pair) for pair in zip(*(column.to_pylist() for column in pairs.columns), strict=True)]
         digests = [digest_of(arguments) for arguments in inputs]
-        for digest, arguments in zip(digests, inputs, strict=True):
-            if digest not in inquiry.known:
-                inquiry.note(digest, arguments)
-        if inquiry.missing:
-            self._answering.answer(self._services.model(inquiry.model), [inquiry])
+        asking = True
+        while asking:
+            for digest, arguments in zip(digests, inputs, strict=True):
+                if digest not in inquiry.known:
+                    inquiry.note(digest, arguments)
+            asking = bool(inquiry.missing)
+            if asking:
+                self._answering.answer(self._services.model(inquiry.model), [inquiry])
         self._joined += len(inputs)
         threshold = self._look_ups.threshold(step.ask.call)
         numbers = [inquiry.known[digest] for digest in digests]

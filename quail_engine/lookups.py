@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quail_engine.calls import AiCall, Kind, Label, Question, Task
+from quail_engine.settings import Settings
 from quail_engine.sql import LIST_LOOK_UP, LOOK_UPS, OPEN, label_of, labels_problem
 
 Arguments = tuple[str, ...]
@@ -52,14 +53,33 @@ class Inquiry:
     model: str
     on_overlong: str | None
     max_error_ratio: float | None
+    symmetric: bool  # the order of a pair's texts does not matter: one of both orders is asked
+    room: int  # inputs that a round may note
     asked: int = 0
     failed: int = 0
     known: dict[bytes, tuple[float, ...] | None] = field(default_factory=dict)  # digest → numbers; None: failed or overlong
     missing: dict[bytes, Arguments] = field(default_factory=dict)
 
-    def note(self, digest: bytes, arguments: Arguments) -> None:
+    def note(self, digest: bytes, arguments: Arguments) -> bool:
+        """Whether the input is noted; not so when the round has no room, and the next one will meet it again."""
         assert digest not in self.known, "an input that was answered is noted again"
+        if len(self.missing) >= self.room:
+            return digest in self.missing
         self.missing.setdefault(digest, arguments)
+        return True
+
+    def canonical(self, arguments: Arguments) -> Arguments:
+        """The texts in the order in which they are asked."""
+        return tuple(sorted(arguments)) if self.symmetric else arguments
+
+
+@dataclass
+class Group:
+    """Rows of which one TRUE is enough."""
+
+    satisfied: bool = False
+    allowed: int = 1  # inputs that may be noted in this round; doubles from round to round
+    noted: set[bytes] = field(default_factory=set)  # in this round
 
 
 @dataclass
@@ -72,21 +92,58 @@ class LookUp:
     level: int
     labels_in_row: bool  # the last argument is the row's labels, as JSON
     width: int  # number of arguments; they are the last columns that DuckDB passes
+    group_width: int | None  # columns before the arguments that name the row's group; None: no groups
     noting: bool = False  # set while a round executes that has released this call
     rows: int = 0  # rows looked up in the current round
+    values: dict[bytes, Any] = field(default_factory=dict)  # SQL values of known inputs, as far as they were looked up
+    groups: dict[Arguments, Group] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next_round(self, level: int, asks: bool) -> None:
+        """Before a round: whether this call may note, and what its groups learned from the last one."""
+        self.noting = self.level <= level and asks
+        self.rows = 0
+        for group in self.groups.values():
+            group.satisfied |= any(self._is_true(digest) for digest in group.noted)
+            group.allowed *= 2 if group.noted else 1
+            group.noted.clear()
+
+    def grouped_value(self, group_key: Arguments, digest: bytes, arguments: Arguments) -> Any:
+        """As `value`, but notes no more of a group than it may, and nothing of one that has its TRUE."""
+        group = self.groups.setdefault(group_key, Group())
+        if digest in self.inquiry.known:
+            group.satisfied |= self._is_true(digest)
+        elif (
+            self.noting
+            and not group.satisfied
+            and (digest in group.noted or len(group.noted) < group.allowed)
+            and self.inquiry.note(digest, arguments)
+        ):
+            group.noted.add(digest)
+        return self._known_value(digest, arguments)
+
+    def _is_true(self, digest: bytes) -> bool:
+        numbers = self.inquiry.known.get(digest)
+        return numbers is not None and probability(numbers[0]) >= self.threshold
 
     def value(self, digest: bytes, arguments: Arguments) -> Any:
         """The SQL value of an input's answer, None when it is unknown, failed or overlong."""
+        if digest in self.values:
+            return self.values[digest]
+        if self.noting and digest not in self.inquiry.known:
+            self.inquiry.note(digest, arguments)
+        return self._known_value(digest, arguments)
+
+    def _known_value(self, digest: bytes, arguments: Arguments) -> Any:
         if digest not in self.inquiry.known:
-            if self.noting:
-                self.inquiry.note(digest, arguments)
             return None
         numbers = self.inquiry.known[digest]
-        if numbers is None:
-            return None
-        labels = self.inquiry.question.labels or (labels_of(arguments[-1]) if self.labels_in_row else ())
-        return sql_value(self.kind, self.inquiry.question.task, numbers, labels, self.threshold)
+        value = None
+        if numbers is not None:
+            labels = self.inquiry.question.labels or (labels_of(arguments[-1]) if self.labels_in_row else ())
+            value = sql_value(self.kind, self.inquiry.question.task, numbers, labels, self.threshold)
+        self.values[digest] = value
+        return value
 
 
 def digest_of(arguments: Sequence[str]) -> bytes:
@@ -136,23 +193,31 @@ class StatementLookUps:
     `deciding` names calls that note nothing: at a LIMIT they were asked before, as far as it needs.
     """
 
-    def __init__(self, calls: Sequence[AiCall], threshold: float, model: str, deciding: Sequence[int] = ()) -> None:
+    def __init__(self, calls: Sequence[AiCall], settings: Settings, deciding: Sequence[int] = ()) -> None:
         self.inquiries: dict[object, Inquiry] = {}
         self.tags: list[str] = []
         self._look_ups: dict[object, str] = {}
         for i, call in enumerate(calls):
-            about = (call.question, call.options.model or model, call.options.on_overlong, call.options.max_error_ratio)
-            inquiry = self.inquiries.setdefault(about, Inquiry(*about))
-            self.tags.append(self._tag(call, inquiry, threshold, i in deciding))
+            options = call.options
+            about = (
+                call.question,
+                options.model or settings.model,
+                options.on_overlong,
+                options.max_error_ratio,
+                options.symmetric and len(call.arguments) == 2,
+            )
+            inquiry = self.inquiries.setdefault(about, Inquiry(*about, room=settings.max_missing_per_round))
+            self.tags.append(self._tag(call, inquiry, settings.threshold, i in deciding))
         self._deciding = {self.tags[i] for i in deciding}
 
     def _tag(self, call: AiCall, inquiry: Inquiry, default_threshold: float, decides: bool) -> str:
         threshold = call.options.threshold if call.options.threshold is not None else default_threshold
-        same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), decides)
+        grouped = None if call.group is None else len(call.group)
+        same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), decides, call.group)
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
             width = len(call.arguments) + bool(call.labels_argument)
-            _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), width)
+            _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), width, grouped)
             self._look_ups[same] = tag
         return self._look_ups[same]
 
@@ -169,9 +234,7 @@ class StatementLookUps:
     def start(self, level: int) -> None:
         """From here on look-ups up to `level` note what is missing; the deciding ones do not."""
         for tag in set(self.tags):
-            look_up = _by_tag[tag]
-            look_up.noting = look_up.level <= level and tag not in self._deciding
-            look_up.rows = 0
+            _by_tag[tag].next_round(level, asks=tag not in self._deciding)
 
     def stop(self) -> None:
         for tag in set(self.tags):
@@ -225,8 +288,9 @@ def _look_up_function(arrow_type: pa.DataType) -> Callable[..., pa.Array]:
         found = _by_tag.get(columns[0][0].as_py()) if rows else None
         if found is None:
             return pa.nulls(rows, arrow_type)
-        guard, *arguments = map(_whole, (columns[1], *columns[len(columns) - found.width :]))
-        return _look_up_chunk(found, guard, arguments, arrow_type)
+        first = len(columns) - found.width - (found.group_width or 0)
+        guard, *inputs = map(_whole, (columns[1], *columns[first:]))
+        return _look_up_chunk(found, guard, inputs, arrow_type)
 
     return look_up
 
@@ -248,25 +312,30 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _look_up_chunk(look_up: LookUp, guard: pa.Array, arguments: Sequence[pa.Array], arrow_type: pa.DataType) -> pa.Array:
+def _look_up_chunk(look_up: LookUp, guard: pa.Array, columns: Sequence[pa.Array], arrow_type: pa.DataType) -> pa.Array:
     """One chunk: the distinct inputs on guarded rows are looked up once each and their values taken by every row."""
+    grouping = look_up.group_width or 0
     shown = pc.fill_null(guard, False)
-    for column in arguments:
+    for column in columns[grouping:]:
         shown = pc.and_(shown, pc.is_valid(column))
-    columns = [column.filter(shown) for column in arguments]
-    codes, inputs = _distinct(columns, pc.sum(shown).as_py() or 0)
+    codes, inputs = _distinct([column.filter(shown) for column in columns], pc.sum(shown).as_py() or 0)
     with look_up.lock:
         look_up.rows += len(codes)
-        values = pa.array([look_up.value(digest_of(i), i) for i in inputs], arrow_type)
+        if look_up.group_width is None:
+            asked = map(look_up.inquiry.canonical, inputs)
+            values = [look_up.value(digest_of(i), i) for i in asked]
+        else:
+            grouped = [(i[:grouping], look_up.inquiry.canonical(i[grouping:])) for i in inputs]
+            values = [look_up.grouped_value(group, digest_of(i), i) for group, i in grouped]
     index = pc.replace_with_mask(pa.nulls(len(guard), pa.int32()), shown, pa.array(codes, pa.int32()))
-    return values.take(index)
+    return pa.array(values, arrow_type).take(index)
 
 
 def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray[Any, Any], Iterable[Arguments]]:
     """For every row the number of its input, and the distinct inputs in that order."""
     if not columns:
         return np.zeros(rows, np.int32), [()] if rows else []
-    encoded = [column.dictionary_encode() for column in columns]
+    encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
     texts = [column.dictionary.to_pylist() for column in encoded]
     codes = encoded[0].indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if len(columns) == 1:

@@ -46,6 +46,7 @@ class Settings:
     max_error_ratio: float = 0.05  # failed / asked above which a statement fails
     max_requests: int = 100_000  # a round that would ask more is refused before it asks
     max_seconds: float = 3_600.0  # likewise, by the estimate
+    max_missing_per_round: int = 1_000_000  # inputs that a round may note, which bounds its memory; the rest waits for the next
     token_budget: int = 2_048  # fresh tokens a forward pass
     sql_dialect: str = "duckdb"
     ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
@@ -98,7 +99,7 @@ def _validate(settings: Settings) -> None:
         _number(settings, name, lowest, highest)
     for name in ("max_requests", "max_seconds"):
         _number(settings, name, 0, float("inf"))
-    for name in ("token_budget", "cpu_threads"):
+    for name in ("token_budget", "cpu_threads", "max_missing_per_round"):
         if getattr(settings, name) is not None:
             _number(settings, name, 1, float("inf"))
     if not isinstance(settings.mock_margin, Mapping):

@@ -72,6 +72,8 @@ def _details(call: AiCall) -> Iterator[str]:
         yield "    constant: asked once"
     if call.guard:
         yield f"    only where {_short(call.guard)}"
+    if call.group is not None:
+        yield f"    until one is TRUE for each ({', '.join(call.group)})"
     if call.depends:
         yield f"    above the join with {', '.join(call.depends)}"
 

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token
 from quail_engine.calls import AiCall
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
+from quail_engine.sql.existence import group_of
 from quail_engine.sql.extract import extract_call
 from quail_engine.sql.guards import depends_of, guard_of
 from quail_engine.sql.levels import level_calls
@@ -107,7 +108,12 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
     placed = []
     for node in nodes:
         place = place_of(node)
-        call = replace(extract_call(node, source), guard=guard_of(node, source), depends=depends_of(node, place, source))
+        call = replace(
+            extract_call(node, source),
+            guard=guard_of(node, source),
+            depends=depends_of(node, place, source),
+            group=group_of(node, place),
+        )
         same = (id(place.scope), replace(call, start=0, end=0))
         lowest[same] = min(lowest.get(same, levels[id(node)]), levels[id(node)])
         placed.append((same, call))

@@ -102,7 +102,8 @@ def _look_up(query: Query, index: int, tags: Sequence[str]) -> str:
 def _look_up_inputs(query: Query, index: int, tags: Sequence[str]) -> str:
     call = query.calls[index]
     guard = f"({call.guard})" if call.guard else "TRUE"
-    return ", ".join((f"'{tags[index]}'", guard, *call.depends, *_inputs(query, index, tags)))
+    group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
+    return ", ".join((f"'{tags[index]}'", guard, *call.depends, *group, *_inputs(query, index, tags)))
 
 
 def _inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:
