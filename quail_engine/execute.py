@@ -21,7 +21,7 @@ import pyarrow as pa
 from quail_engine.answering import Answering, Model
 from quail_engine.errors import SqlError
 from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, digest_of, probability
-from quail_engine.plan import JoinStep, PhysicalPlan, build, explain, lower, optimize
+from quail_engine.plan import AskStep, PhysicalPlan, build, explain, lower, optimize
 from quail_engine.progress import Listener, Warned
 from quail_engine.report import RunReport
 from quail_engine.settings import Settings
@@ -99,7 +99,7 @@ class _Run:
         self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
         deciding = self._plan.first.limit.calls if self._plan.first else ()
         self._look_ups = StatementLookUps(query.calls, services.settings, deciding)
-        self._joined = 0  # pairs answered through answer tables
+        self._joined = 0  # inputs answered through answer tables
         self._begun = time.perf_counter()
 
     @property
@@ -258,11 +258,11 @@ class _Run:
 
     @contextmanager
     def _answer_tables(self) -> Iterator[None]:
-        """Asks each planned join and registers its answers as a relation while the statement runs."""
+        """Asks each planned condition and registers its answers as a relation while the statement runs."""
         registered: list[str] = []
         try:
-            for step in self._plan.joins:
-                table = self._join(step)
+            for step in self._plan.asks:
+                table = self._ask(step)
                 self._cursor.register(step.table.name, table)
                 registered.append(step.table.name)
             yield
@@ -270,8 +270,8 @@ class _Run:
             for name in registered:
                 self._cursor.unregister(name)
 
-    def _join(self, step: JoinStep) -> pa.Table:
-        """Lists the pairs, has them answered, and returns those that are TRUE."""
+    def _ask(self, step: AskStep) -> pa.Table:
+        """Lists the inputs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         inquiry = self._look_ups.inquiry(step.ask.call)
         inputs = [inquiry.canonical(pair) for pair in zip(*(column.to_pylist() for column in pairs.columns), strict=True)]

@@ -23,6 +23,10 @@ QUERIES = {
     "join": "select t.id, m.name from tickets t join teams m on t.team = m.team "
     "and AI_JOIN(PROMPT('{0} is a matter for {1}', t.body, m.description)) where t.id > 10",
     "classes": "select AI_CLASSIFY(body, ['billing', 'delivery']) as topic, count(*) from tickets group by topic having count(*) > 3",
+    "filter_and_join": "select t.id from tickets t join teams m on t.team = m.team and t.id > 7 "
+    "and AI_JOIN(PROMPT('{0} is a matter for {1}', t.body, m.description)) where AI_FILTER('Is it urgent?', t.body)",
+    "first_rows": "select id from tickets where team = 3 and AI_FILTER('Is it urgent?', body) order by id desc limit 5",
+    "exists": "select name from teams m where exists (select 1 from tickets t where t.team = m.team and AI_FILTER('q', t.body))",
     "waits": "select AI_SCORE('Is it angry?', body) from tickets t join customers c using (customer) "
     "where AI_FILTER('Is it urgent?', body) or t.team is null",
     "constant": "select id, AI_FILTER('Is the sky blue?') from tickets",

@@ -462,3 +462,16 @@ def test_a_statement_without_ai_calls_costs_almost_nothing(con: Connection) -> N
     for _ in range(10_000):
         assert not quail_engine.mentions_ai(statement)
     assert (time.process_time() - begun) / 10_000 < 50e-6
+
+
+def test_a_filter_is_asked_before_the_pairs(con: Connection) -> None:
+    con.sql("create table words as select i as team, 'late word ' || i as word from range(4) r(i)")
+    # 40 tickets have a team of 0 to 3; ten of them mention a refund, and only their pairs are asked.
+    join = "tickets t join words w on t.team = w.team and AI_JOIN(PROMPT('{0} shares a word with {1}', t.body, w.word))"
+    refund = REFUND.replace("body", "t.body")
+    for sql in (f"select t.id from {join} where {refund} order by 1", f"select t.id from {join} and {refund} order by 1"):
+        assert rows(con, sql) == [(i,) for i in range(0, 100, 20)]
+        assert con.report.asked + con.report.recalled == 40 + 10
+    written = refund[:-1] + ", {'order': 'as_written'})"
+    assert rows(con, f"select count(*) from {join} where {written}") == [(5,)]
+    assert con.report.recalled + con.report.asked == 40 + 10

@@ -4,13 +4,13 @@ from quail_engine.plan.explain import explain
 from quail_engine.plan.logical import LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import optimize
-from quail_engine.plan.physical import AnswerTable, Ask, FirstRows, JoinStep, PhysicalPlan, Rounds, RunSql
+from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
 
 __all__ = [
     "AnswerTable",
     "Ask",
+    "AskStep",
     "FirstRows",
-    "JoinStep",
     "LogicalPlan",
     "PhysicalPlan",
     "Rounds",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 
 from quail_engine.calls import AiCall, Kind, Task
-from quail_engine.plan.physical import FirstRows, JoinStep, PhysicalPlan, Rounds
+from quail_engine.plan.physical import AskStep, FirstRows, PhysicalPlan, Rounds
 
 _FUNCTIONS = {
     Kind.FILTER: "AI_FILTER",
@@ -20,7 +20,7 @@ _WIDTH = 100
 def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str) -> str:
     """The plan's text: what is asked of which model, in which order, and what is left to DuckDB."""
     lines = [f"Model {model}"]
-    for step in plan.joins:
+    for step in plan.asks:
         lines += _lines(step, calls)
     lines += _lines(plan.first, calls) if plan.first else ()
     lines += _lines(plan.rounds, calls)
@@ -34,12 +34,17 @@ def _lines(step: object, calls: Sequence[AiCall]) -> Iterator[str]:
 
 
 @_lines.register
-def _(step: JoinStep, calls: Sequence[AiCall]) -> Iterator[str]:
+def _(step: AskStep, calls: Sequence[AiCall]) -> Iterator[str]:
     call = calls[step.ask.call]
-    yield f"AiJoin {_question(call)}"
-    yield f"  anchor {{{step.ask.anchor}}}: {call.arguments[step.ask.anchor]}, its KV shared by all its partners"
-    yield f"  pairs: {_short(step.source.sql)}"
-    yield f"  answers: recalled, else asked anchor by anchor; TRUE pairs go into {step.table.name}, which the statement joins"
+    if step.ask.anchor is None:
+        yield f"AiFilter {_question(call)}"
+        what, order = "inputs", ""
+    else:
+        yield f"AiJoin {_question(call)}"
+        yield f"  anchor {{{step.ask.anchor}}}: {call.arguments[step.ask.anchor]}, its KV shared by all its partners"
+        what, order = "pairs", " anchor by anchor"
+    yield f"  {what}: {_short(step.source.sql)}"
+    yield f"  answers: recalled, else asked{order}; the TRUE ones go into {step.table.name}, which the statement joins"
 
 
 @_lines.register

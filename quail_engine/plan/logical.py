@@ -9,11 +9,19 @@ from quail_engine.sql import PairSpace, Query, RowLimit
 
 
 @dataclass(frozen=True)
+class AiFilter:
+    """An AI condition on one relation of a join, asked over the rows that the other conditions leave."""
+
+    call: int  # index of the call in the query
+    space: PairSpace  # where its inputs come from
+
+
+@dataclass(frozen=True)
 class AiJoin:
     """An AI condition between two relations, asked over the pairs that the other conditions leave."""
 
-    call: int  # index of the call in the query
-    space: PairSpace  # where its pairs come from
+    call: int
+    space: PairSpace
     anchor: int | None = None  # argument whose text comes first and is prefilled once for all its partners; None: not chosen
 
 
@@ -27,7 +35,7 @@ class LookUps:
 @dataclass(frozen=True)
 class LogicalPlan:
     query: Query
-    joins: tuple[AiJoin, ...]  # in the order in which they are asked
+    conditions: tuple[AiFilter | AiJoin, ...]  # in the order in which they are asked
     stop: RowLimit | None  # its calls are asked row by row, until there are enough rows
     rest: LookUps
 
@@ -36,12 +44,13 @@ class LogicalPlan:
 
 
 def build(query: Query) -> LogicalPlan:
-    """The plan as the text says it: a LIMIT that can stop it, joins whose pairs can be listed, and look-ups for the rest.
+    """The plan as the text says it: a LIMIT that can stop it, conditions whose inputs can be listed, look-ups.
 
     A query that may stop at its LIMIT lists no pairs: it asks as it goes. Nor do UPDATE and DELETE, which run with look-ups.
     """
     stop = None if query.written else query.limit
-    joins = () if stop or query.written else tuple(AiJoin(space.call, space) for space in query.pair_spaces)
-    planned = {join.call for join in joins}.union(stop.calls if stop else ())
+    spaces = () if stop or query.written else query.pair_spaces
+    conditions = tuple(AiFilter(s.call, s) if s.one_sided else AiJoin(s.call, s) for s in spaces)
+    planned = {condition.call for condition in conditions}.union(stop.calls if stop else ())
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
-    return LogicalPlan(query, joins, stop, LookUps(rest))
+    return LogicalPlan(query, conditions, stop, LookUps(rest))

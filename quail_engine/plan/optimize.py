@@ -16,7 +16,7 @@ def optimize(plan: LogicalPlan) -> LogicalPlan:
 def check(after: LogicalPlan, before: LogicalPlan) -> LogicalPlan:
     """Asserts that `after` still answers every call once, for the same query."""
     stopped = after.stop.calls if after.stop else ()
-    answered = sorted([*(join.call for join in after.joins), *stopped, *after.rest.calls])
+    answered = sorted([*(condition.call for condition in after.conditions), *stopped, *after.rest.calls])
     assert after.query == before.query, "a rule changed the query"
     assert answered == list(range(len(after.query.calls))), "a rule lost or repeated a call"
     return after

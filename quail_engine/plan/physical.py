@@ -1,4 +1,4 @@
-"""How it is done: steps in order. Every join step leaves an answer table; the statement itself always comes last."""
+"""How it is done: steps in order. Every asking step leaves an answer table; the statement itself always comes last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ask:
     """Recall what the answer store has, prefill the rest, remember it."""
 
     call: int  # index of the call in the query
-    anchor: int  # argument whose KV its partners share
+    anchor: int | None  # argument whose KV its partners share; None where one relation is read
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class AnswerTable:
 
 
 @dataclass(frozen=True)
-class JoinStep:
+class AskStep:
     source: RunSql
     ask: Ask
     table: AnswerTable
@@ -55,11 +55,11 @@ class FirstRows:
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    joins: tuple[JoinStep, ...]
+    asks: tuple[AskStep, ...]
     first: FirstRows | None
     rounds: Rounds
 
     @property
     def tables(self) -> dict[int, str]:
         """Answer tables by the call they stand for."""
-        return {step.table.call: step.table.name for step in self.joins}
+        return {step.table.call: step.table.name for step in self.asks}

@@ -1,8 +1,9 @@
-"""AI joins whose pairs can be listed by one query before any of them is asked.
+"""AI conditions beside a join whose inputs can be listed by one query before any of them is asked.
 
-An AI condition between two relations of inner joins is asked on the pairs that the other conditions leave. Listing those
-pairs first lets the planner order them by anchor; a call that does not fit the rules here stays a look-up, which is
-always right. Dropping a pair must never make a row appear: so no join that fills in NULLs may come after it.
+An AI condition of inner joins is asked on what the other conditions leave: of pairs when it reads both sides, of rows when it
+reads one. Listing them first lets the planner order them, and an answer table takes the place of a look-up a pair; a call
+that does not fit the rules here stays a look-up, which is always right. Dropping a pair must never make a row appear: so no
+join that fills in NULLs may come after it.
 """
 
 from __future__ import annotations
@@ -21,46 +22,61 @@ from quail_engine.sql.source import Source
 
 @dataclass(frozen=True)
 class PairSpace:
-    """Where the pairs of an AI join come from. Spans are offsets into the query's text."""
+    """Where the inputs of an AI condition come from. Spans are offsets into the query's text."""
 
     call: int  # index of the call in the query
     ctes: tuple[tuple[int, int], ...]  # the CTEs that the join can read
     source: tuple[int, int]  # FROM and its joins
-    conditions: tuple[tuple[int, int], ...]  # conjuncts of WHERE without AI calls
+    conditions: tuple[tuple[int, int], ...]  # conjuncts of WHERE that hold no AI call, or are one
+    one_sided: bool  # whether the call reads one relation only
 
 
 def find_pair_spaces(
     tree: exp.Expr, nodes: Sequence[AiFunction], calls: Sequence[AiCall], source: Source
 ) -> tuple[PairSpace, ...]:
-    """The pair spaces of a query's calls, in text order."""
-    found = (_pair_space(i, node, call) for i, (node, call) in enumerate(zip(nodes, calls, strict=True)))
-    return tuple(space for space in found if space is not None)
+    """The pair spaces of a query's calls, in text order.
+
+    A call waits for others only where these are conditions of the same joins: then the planner may order them as it likes.
+    """
+    spaces = [(node, _pair_space(i, node, call)) for i, (node, call) in enumerate(zip(nodes, calls, strict=True))]
+    scopes = {space.call: place_of(node).scope for node, space in spaces if space is not None}
+
+    def independent(call: int) -> bool:
+        before = (i for i, other in enumerate(calls) if other.level < calls[call].level)
+        return all(scopes.get(i) is scopes[call] for i in before)
+
+    return tuple(space for _, space in spaces if space is not None and independent(space.call))
 
 
 def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
     place = place_of(node)
     select = place.scope
-    if call.kind is not Kind.FILTER or call.level > 0 or len(call.arguments) < 2 or not isinstance(select, exp.Select):
+    if call.kind is not Kind.FILTER or not call.arguments or not isinstance(select, exp.Select) or not select.args.get("joins"):
         return None
     condition = _condition_of(place.clause, place.join, select)
     if condition is None or not any(node is operand for operand in operands(condition, exp.And)):
         return None
     tables = {column.table for column in node.find_all(exp.Column)}
-    if "" in tables or len(tables) < 2 or not joins_only_drop(select):
+    if "" in tables or not tables or _asks_inside(node) or not joins_only_drop(select):
         return None
     ctes = _visible_ctes(select)
     where = select.args.get("where")
     conjuncts = operands(where.this, exp.And) if where is not None else []
-    plain = [c for c in conjuncts if not holds_ai(c)]
-    if ctes is None or not _only_conjuncts_ask(select) or not all(has_span(c) for c in plain):
+    kept = [c for c in conjuncts if not holds_ai(c) or isinstance(c, AiFunction)]
+    if ctes is None or not _only_conjuncts_ask(select) or not all(has_span(c) for c in kept):
         return None
     start, end = span(select.args["from_"])
     return PairSpace(
         call=index,
         ctes=tuple(span(cte) for cte in ctes),
         source=(start, max([end, *(span(join)[1] for join in select.args.get("joins") or ())])),
-        conditions=tuple(span(c) for c in plain),
+        conditions=tuple(span(c) for c in kept),
+        one_sided=len(tables) == 1,
     )
+
+
+def _asks_inside(node: AiFunction) -> bool:
+    return any(holds_ai(argument) for argument in node.expressions)
 
 
 def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expr | None:

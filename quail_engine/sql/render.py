@@ -70,15 +70,15 @@ def _open(query: Query, index: int, tags: Sequence[str]) -> str:
 
 
 def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> str:
-    """A query for the distinct argument texts of an AI join, one column an argument: `a0`, `a1`, …
+    """A query for the distinct argument texts of an AI condition, one column an argument: `a0`, `a1`, …
 
-    Other AI calls in its FROM count as TRUE, or as their answer table where they have one.
+    Other AI conditions count as TRUE, or as their answer table where they have one.
     """
     call = query.calls[space.call]
     stands = {i: _membership(call_, tables[i]) if i in tables else "TRUE" for i, call_ in enumerate(query.calls)}
     ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
     columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(call.arguments))
-    conditions = [f"({query.text[start:end]})" for start, end in space.conditions]
+    conditions = [f"({_spliced(query, condition, stands, [])})" for condition in space.conditions]
     conditions += [f"{_text(argument)} IS NOT NULL" for argument in call.arguments]
     source = _spliced(query, space.source, stands, [])
     with_ = f"WITH {ctes} " if ctes else ""

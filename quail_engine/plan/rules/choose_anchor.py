@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quail_engine.plan.logical import LogicalPlan
+from quail_engine.plan.logical import AiJoin, LogicalPlan
 
 
 def choose_anchor(plan: LogicalPlan) -> LogicalPlan:
-    joins = tuple(replace(join, anchor=plan.call(join.call).question.anchor) for join in plan.joins)
-    return replace(plan, joins=joins)
+    conditions = tuple(
+        replace(condition, anchor=plan.call(condition.call).question.anchor) if isinstance(condition, AiJoin) else condition
+        for condition in plan.conditions
+    )
+    return replace(plan, conditions=conditions)
