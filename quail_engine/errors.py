@@ -42,6 +42,13 @@ class SqlError(QuailError):
         self.rewrite = rewrite
         super().__init__(self._text())
 
+    def within(self, text: str) -> SqlError:
+        """The same error with its place told in `text`, the part of the statement that its author wrote, if it lies there."""
+        start = self.sql.find(text) if text else -1
+        if start < 0 or not start <= self.position < start + len(text):
+            return self
+        return SqlError(self.reason, text, self.position - start, self.end - start, self.rewrite)
+
     def _text(self) -> str:
         start_of_line = self.sql.rfind("\n", 0, self.position) + 1
         end_of_line = self.sql.find("\n", self.position)

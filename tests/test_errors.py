@@ -193,3 +193,12 @@ def test_unknown_and_missing_models(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.raises(ModelError, match="quail models pull smollm2-135m"),
     ):
         con.sql("select AI_FILTER('q', 'x')")
+
+
+def test_an_error_is_told_in_the_part_that_its_author_wrote() -> None:
+    model = "select\n  AI_FILTER(PROMPT('is {1} bad', 'x'))"
+    with quail_engine.connect(engine="mock") as con, pytest.raises(SqlError) as caught:
+        con.sql(f"/* a comment */\n\n\ncreate table m as (\n{model}\n);")
+    assert "line 6:" in str(caught.value)
+    assert "line 2:" in str(caught.value.within(model))
+    assert str(caught.value.within("select 1")) == str(caught.value)

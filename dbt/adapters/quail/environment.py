@@ -19,7 +19,7 @@ import quail_engine
 from dbt.adapters.quail.credentials import QuailCredentials
 from dbt.adapters.quail.progress import ProgressLog
 from dbt.adapters.quail.reports import RunLog
-from quail_engine import QuailError, RunReport, Session
+from quail_engine import QuailError, RunReport, Session, SqlError
 
 
 class QuailCursor(DuckDBCursorWrapper):
@@ -29,6 +29,7 @@ class QuailCursor(DuckDBCursorWrapper):
         super().__init__(cursor)
         self.run_log = run_log
         self.ai_views: str | None = None  # the running node's policy; None: the profile's
+        self.compiled = ""  # the running node's own SQL, in which errors are told
         self.report: RunReport | None = None  # sum over the running node's AI statements; None: it had none
         self._session = session
         self._rows: int | None = None  # that the last statement wrote, if it held an AI call
@@ -43,8 +44,9 @@ class QuailCursor(DuckDBCursorWrapper):
         """Rows that the last statement wrote; -1 if it writes none. An AI statement's last step only tells the number."""
         return self._cursor.rowcount if self._rows is None else self._rows
 
-    def start_node(self, ai_views: str | None) -> None:
+    def start_node(self, ai_views: str | None, compiled: str = "") -> None:
         self.ai_views = ai_views
+        self.compiled = compiled
         self.report = None
 
     def execute(self, sql: str, bindings: Any = None) -> Any:
@@ -59,7 +61,10 @@ class QuailCursor(DuckDBCursorWrapper):
             )
         # dbt's node is a context variable of this thread; the engine's threads do not have it.
         node = get_node_info().get("unique_id")
-        report = self._session.execute(self.connection, sql, node=node, ai_views=self.ai_views)
+        try:
+            report = self._session.execute(self.connection, sql, node=node, ai_views=self.ai_views)
+        except SqlError as error:
+            raise error.within(self.compiled) from None
         self._rows = report.rows
         self.report = report if self.report is None else self.report + report
         if self.run_log is not None:

@@ -48,7 +48,8 @@ class QuailAdapter(DuckDBAdapter):
         # Read before dbt-duckdb's hook, which may take a lock that only post_model_hook gives back.
         ai_views = self._ai_views(config) if hasattr(config, "model") else None
         context = super().pre_model_hook(config)
-        self.connections.thread_cursor().start_node(ai_views)
+        compiled = getattr(getattr(config, "model", None), "compiled_code", None) or ""
+        self.connections.thread_cursor().start_node(ai_views, compiled.strip())
         return context
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
