@@ -237,7 +237,7 @@ class Answering:
                 answers.setdefault(p.question, []).append((p.key, Answer(numbers, request.tokens)))
         for question, found in answers.items():
             base = model.question_key(question)
-            model.store.remember(base, question.template.text, found, model.name)
+            model.store.remember(base, question.template.text, found, model.name, model.engine.dtype)
 
 
 def _by_labels(inquiry: Inquiry, tally: Tally) -> Iterator[tuple[Question, list[tuple[bytes, Arguments]]]]:

@@ -22,6 +22,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def dtype(self) -> str:
+        """Number format of the weights in use, such as 'bfloat16'; kept with answers as provenance, part of no key."""
+        ...
+
+    @property
     def tokens_per_second(self) -> float:
         """Expected rate of fresh tokens, measured on this machine; for estimates only."""
         ...
