@@ -14,7 +14,7 @@ from rich.table import Table
 
 from quail_engine import demo as demo_project
 from quail_engine import models as models_on_disk
-from quail_engine.answers import AnswerStore
+from quail_engine.answers import AnswerStore, CheckReport, StoreStats
 from quail_engine.errors import QuailError
 from quail_engine.session import DatabaseError, Session, connect
 from quail_engine.settings import Settings
@@ -110,14 +110,18 @@ def models() -> None:
 @_clear_errors
 def list_models() -> None:
     """The models that `pull` knows, and which are here."""
-    table = Table("model", "size", "licence", "here", "")
+    table, paths = Table("model", "size", "licence", "here", ""), []
+    table.columns[0].no_wrap = True  # a name is there to be typed
     for artefact in models_on_disk.REGISTRY.values():
         try:
-            here = str(models_on_disk.find(artefact.name, None).path)
+            paths.append(str(models_on_disk.find(artefact.name, None).path))
+            here = "yes"
         except QuailError:
             here = "no"
         table.add_row(artefact.name, f"{artefact.size / 1e6:,.0f} MB", artefact.licence, here, artefact.description)
     Console().print(table)
+    for path in paths:
+        click.echo(path)
 
 
 @models.command()
@@ -128,7 +132,8 @@ def list_models() -> None:
 def pull(name: str, mirror: str | None, models_path: str | None) -> None:
     """Download a model once, verify its sha256, and convert it for this engine."""
     with demo_project.pull_progress(Console(stderr=True)) as progress:
-        folder = models_on_disk.pull(name, mirror=mirror, models_path=models_path, progress=progress)
+        models_on_disk.pull(name, mirror=mirror, models_path=models_path, progress=progress)
+        folder = models_on_disk.check(name, models_path)  # what was here before the pull may be damaged
     click.echo(f"{folder.name} is ready in {folder.path}")
 
 
@@ -151,13 +156,24 @@ def answers(context: click.Context, path: str, mock: bool) -> None:
     context.obj = AnswerStore(Settings.of({"answers": path}).answers, "mock" if mock else "local")
 
 
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _files(found: StoreStats | CheckReport) -> str:
+    return f"{_count(found.answers, 'answer')} in {_count(found.segments, 'segment')} and {_count(found.journals, 'journal')}"
+
+
 @answers.command()
 @click.pass_obj
 @_clear_errors
 def stats(store: AnswerStore) -> None:
     """How many answers, of which questions."""
     found = store.stats()
-    click.echo(f"{found.path}: {found.answers:,} answers in {found.segments} segments and {found.journals} journals")
+    if not Path(found.path).is_dir():
+        click.echo(f"{found.path}: no such folder, so no answers. --path names another, as a project's .quail/answers.")
+        return
+    click.echo(f"{found.path}: {_files(found)}")
     table = Table("question", "model", "answers", "tokens")
     for question in found.questions:
         table.add_row(question.template, question.model, f"{question.answers:,}", f"{question.tokens:,}")
@@ -180,7 +196,7 @@ def compact(store: AnswerStore) -> None:
 def check_answers(store: AnswerStore) -> None:
     """Read every file; a damaged segment is moved away and loses only itself."""
     found = store.check()
-    click.echo(f"{found.answers:,} answers in {found.segments} whole segments and {found.journals} journals")
+    click.echo(f"{_files(found)}, all read")
     for name in found.damaged:
         click.echo(f"damaged, moved away: {name}")
     for name, length in found.torn:
@@ -197,16 +213,20 @@ def check_answers(store: AnswerStore) -> None:
 def clear(store: AnswerStore, question: str | None, model: str | None, before: Any, yes: bool) -> None:
     """Delete answers; without a filter, all of them."""
     if not yes:
-        click.confirm("Asking again costs what it cost the first time. Delete?", abort=True)
-    click.echo(f"{store.clear(question, model, before):,} answers deleted")
+        which = "these" if question or model or before else f"all {store.stats().answers:,}"
+        click.confirm(f"Asking again costs what it cost the first time. Delete {which} answers?", abort=True)
+    click.echo(f"{_count(store.clear(question, model, before), 'answer')} deleted")
 
 
 @main.command()
 @_settings_options
 @_clear_errors
 def doctor(engine: str, model: str | None, answers: str | None) -> None:
-    """Load the model, answer one question, and say what was found."""
-    session = Session(_settings(engine, model, answers))
+    """Verify the model's files, load it, answer one question, and say what was found."""
+    settings = _settings(engine, model, answers)
+    if settings.engine == "local":
+        models_on_disk.check(settings.model, settings.models_path)
+    session = Session(settings)
     try:
         for name, value in session.check():
             click.echo(f"{name:>14}  {value}")

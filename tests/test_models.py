@@ -18,9 +18,11 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quail_engine.cli import main
 from quail_engine.errors import ModelError
 from quail_engine.models import REGISTRY, check, find, folder, pull, sources
 from quail_engine.models.convert import convert, half_split_order, to_bfloat16
@@ -363,6 +365,10 @@ def test_check_finds_a_changed_byte(tiny: tuple[Artefact, Path], cache: Path) ->
     weights.write_bytes(content)
     with pytest.raises(ModelError, match=r"model\.safetensors is damaged"):
         check("tiny", None)
+    for command in (["models", "pull", "tiny"], ["doctor", "--model", "tiny"]):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 1, command
+        assert "model.safetensors is damaged" in done.output, command
 
 
 # Pulling
