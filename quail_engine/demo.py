@@ -70,7 +70,8 @@ def run(model: str | None, directory: Path, console: Console) -> int:
             console.print(part)
     reports = _lines(log)
     if plan := _plan(reports):
-        console.print(Text(f"\nThe plan of {_EXPLAINED.rpartition('.')[2]}\n", style="bold"), Text(plan), sep="")
+        title = Text(f"\nThe plan of {_EXPLAINED.rpartition('.')[2]}\n", style="bold")
+        console.print(title, Text(plan), sep="", soft_wrap=True)
     console.print(totals(reports[lines_before:], time.perf_counter() - started))
     return 0
 
@@ -132,7 +133,7 @@ def pull_progress(console: Console) -> Iterator[PullProgress]:
 def build(directory: Path, model: str, console: Console, *arguments: str) -> int:
     """`dbt build` in a process of its own, as a user would run it; its lines go to the console. Returns its exit status."""
     options = ["build", "--profiles-dir", ".", *arguments]
-    console.print(Text(f"\n$ DEMO_MODEL={model} dbt {' '.join(options)}", style="bold"))
+    console.print(Text(f"\n$ DEMO_MODEL={model} dbt {' '.join(options)}", style="bold"), soft_wrap=True)
     # Not the `dbt` script, which need not be on the path, nor the one of this interpreter.
     command = [sys.executable, "-c", "from dbt.cli.main import cli; cli()", "--no-use-colors", *options]
     environment = {**os.environ, "DEMO_MODEL": model}
@@ -201,7 +202,7 @@ def comparison(connection: duckdb.DuckDBPyConnection, model: str) -> Iterator[Ta
     yield table
     for accuracy in overall:
         if not accuracy.better_than_guessing:
-            yield Text(f"{accuracy.task}: not better than guessing: see labelled examples", style="yellow")
+            yield Text(f"{accuracy.task}: not better than guessing; the option `examples` may help", style="yellow")
     yield Text("95 %: the interval. majority: what giving every row the most frequent gold answer would get.", style="dim")
 
 
@@ -247,7 +248,7 @@ def totals(reports: list[Mapping[str, Any]], seconds: float) -> Text:
         f"{total['seconds_engine']:.1f} s in the model, {seconds:.1f} s in all",
     ]
     if total["failed"] or total["overlong"]:
-        lines.append(f"{total['failed']:,} failed, {total['overlong']:,} too long: see quail answers errors")
+        lines.append(f"{total['failed']:,} failed, {total['overlong']:,} too long: NULL in their rows")
     if total["asked"]:
         lines.append("Run it again: the answers are kept, and nothing is asked twice.")
     return Text("\n".join(lines))

@@ -207,7 +207,7 @@ def test_the_comparison_fits_a_terminal_of_eighty_columns(compared: duckdb.DuckD
         console.print(part)
     lines = [line.split() for line in text.getvalue().splitlines()]
     assert ["urgent", "AI_FILTER", "3", "33%", "6%", "to", "79%", "67%", "33%", "of", "3"] in lines
-    assert "urgent: not better than guessing: see labelled examples" in text.getvalue()
+    assert "urgent: not better than guessing; the option `examples` may help" in text.getvalue()
     assert "…" not in text.getvalue()
 
 
@@ -242,7 +242,7 @@ def test_the_whole_demo_on_the_mock_and_the_second_run_asks_nothing(tmp_path: Pa
     assert demo.run(None, folder, console) == 0, text.getvalue()
     first = text.getvalue()
     assert "First answers after" in first
-    assert "not better than guessing: see labelled examples" in first  # the mock's rules know nothing of urgency
+    assert "not better than guessing; the option `examples` may help" in first  # the mock's rules know nothing of urgency
     asked: Counter[str] = Counter()
     for line in (folder / "target/quail_run.jsonl").read_text(encoding="utf-8").splitlines():
         report = json.loads(line)
