@@ -183,7 +183,7 @@ class TestBuild:
         assert rows(project, "select id from {schema}.hooked where polite") == [(3,)]
 
     def test_a_python_model_is_answered(self, project: Any, built: dict[str, Any], run_log: Lines) -> None:
-        assert sum(line["asked"] for line in run_log("a_python_model")) == 4
+        assert sum(line["asked"] for line in run_log("a_python_model")) == built["a_python_model"]["asked"] == 4
         assert rows(project, "select id from {schema}.a_python_model where t order by id") == [(1,), (4,)]
 
 

@@ -59,6 +59,7 @@ def test_equal_profiles_share_an_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
+        ({"quail": "mock"}, r"`quail:` in the target is a block of settings, not 'mock'\. Write"),
         (
             {"quail": {"engin": "mock"}},
             r"Unknown quail setting 'engin' \(did you mean 'engine'\?\). Known settings: engine, model",

@@ -24,11 +24,11 @@ def report(**counts: int) -> RunReport:
     ("rows", "made", "message"),
     [
         (1204, REPORT, "1,204 rows, 312 asked, 892 recalled"),
-        (1, report(failed=12), "1 row, 312 asked, 892 recalled, 12 failed (listed by: quail answers errors)"),
+        (1, report(failed=12), "1 row, 312 asked, 892 recalled, 12 failed (NULL in their rows)"),
         (
             -1,
             report(failed=1, overlong=2),
-            "312 asked, 892 recalled, 1 failed and 2 overlong (listed by: quail answers errors)",
+            "312 asked, 892 recalled, 1 failed and 2 overlong (NULL in their rows)",
         ),
         (0, None, "0 rows"),
         (-1, None, "OK"),

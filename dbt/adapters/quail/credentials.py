@@ -26,7 +26,7 @@ class QuailCredentials(DuckDBCredentials):
     project's folder, and `dbt debug` never does. Raises DbtRuntimeError for an unknown or impossible setting.
     """
 
-    quail: dict[str, Any] | None = None
+    quail: Any = None  # a mapping; dbt's own check of a narrower type would name neither the key nor the reason
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,6 +34,11 @@ class QuailCredentials(DuckDBCredentials):
             raise DbtRuntimeError(
                 "type: quail cannot run with `remote:` (a Buena Vista server): AI calls are answered inside this process, "
                 "in the DuckDB instance that dbt opens. Remove `remote:` from the target, or use type: duckdb for it."
+            )
+        if self.quail is not None and not isinstance(self.quail, Mapping):
+            raise DbtRuntimeError(
+                f"`quail:` in the target is a block of settings, not {self.quail!r}. Write, on a line of its own and indented: "
+                "`model: qwen2.5-coder-0.5b`, or `engine: mock`."
             )
         project = _project_folder()
         self.path = _absolute_database(self.path, project)

@@ -18,7 +18,7 @@ from dbt_common.events.contextvars import get_node_info
 import quail_engine
 from dbt.adapters.quail.credentials import QuailCredentials
 from dbt.adapters.quail.progress import ProgressLog
-from dbt.adapters.quail.reports import RunLog
+from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
 from quail_engine import QuailError, RunReport, Session, SqlError
 
 
@@ -113,7 +113,7 @@ class QuailEnvironment(LocalEnvironment):
         cursor.execute("set session python_scan_all_frames = true")
         response = super().submit_python_job(handle, parsed_model, compiled_code)
         cursor.execute("reset session python_scan_all_frames")
-        return response
+        return response if cursor.report is None else QuailAdapterResponse.of(-1, cursor.report)
 
     def shut_down(self) -> None:
         """Frees the model and the instance. `close` alone frees the instance: with `keep_open: false` dbt-duckdb calls it

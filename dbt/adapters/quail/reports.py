@@ -58,7 +58,7 @@ def _message(rows: int | None, report: RunReport | None) -> str:
         parts += [f"{report.asked:,} asked", f"{report.recalled:,} recalled"]
         missing = [f"{n:,} {what}" for n, what in ((report.failed, "failed"), (report.overlong, "overlong")) if n]
         if missing:
-            parts.append(f"{' and '.join(missing)} (listed by: quail answers errors)")
+            parts.append(f"{' and '.join(missing)} (NULL in their rows)")
     return ", ".join(parts) or "OK"
 
 
