@@ -235,9 +235,6 @@ def test_case_28_comments_and_semicolons(con: Connection) -> None:
     assert "cannot be cut" in str(refused(con, "select AI_FILTER('Is it closed?, body) from tickets"))
 
 
-@pytest.mark.xfail(
-    reason="a call of an UPDATE is found by its text, which the comment holds, too", raises=duckdb.Error, strict=True
-)
 def test_case_28_a_comment_like_a_call_in_an_update(con: Connection) -> None:
     con.sql(f"update tickets set team = 77 /* where {REFUND} */ where {REFUND}")
     assert con.report.asked == 100
@@ -324,7 +321,6 @@ def test_case_47_best_rows_behind_a_cheap_where(con: Connection) -> None:
     assert con.report.asked == 20
 
 
-@pytest.mark.xfail(reason="an alias in ORDER BY is compared by its exact spelling", raises=AssertionError, strict=True)
 def test_case_47_an_alias_in_another_case(con: Connection) -> None:
     sql = f"select id, AI_SCORE('Is it urgent?', body) as Urgency from tickets where {REFUND} order by urgency desc, id limit 3"
     oracle = quail_engine.oracle()
@@ -452,20 +448,12 @@ def test_case_55_rows_and_the_number_of_texts_passed(
     assert con.report.asked <= asked
 
 
-@pytest.mark.xfail(
-    reason="a GROUP BY call that names its column otherwise than SELECT does gets a look-up of its own",
-    raises=duckdb.BinderException,
-    strict=True,
-)
 def test_case_55_a_qualified_column_in_group_by(con: Connection) -> None:
     sql = f"select {REFUND.replace('body', 'tickets.body')} as r, count(*) from tickets group by {REFUND} order by r"
     assert rows(con, sql) == [(False, 75), (True, 25)]
     assert con.report.asked == 100
 
 
-@pytest.mark.xfail(
-    reason="levels know a CTE by its exact spelling, so what reads it does not wait", raises=AssertionError, strict=True
-)
 def test_case_55_a_cte_named_in_another_case(con: Connection) -> None:
     sql = (
         f"with Answered as (select *, {REFUND} as r from tickets) select count(*) from answered where r is not true and {LATE}"

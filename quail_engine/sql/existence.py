@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction
-from quail_engine.sql.scopes import Clause, Place, operands, relations
+from quail_engine.sql.scopes import Clause, Place, name_of, operands, relations, table_of
 
 _COUNTS_ROWS = ("group", "having", "qualify", "distinct", "limit", "offset", "with_", "laterals")
 
@@ -23,7 +23,7 @@ def group_of(node: AiFunction, place: Place) -> tuple[str, ...] | None:
     """
     if place.clause is Clause.ON and place.join is not None and _kind(place.join) in ("SEMI", "ANTI"):
         condition = place.join.args["on"]
-        return _columns_outside(condition, {place.join.this.alias_or_name}) if _alone(node, condition) else None
+        return _columns_outside(condition, {name_of(place.join.this)}) if _alone(node, condition) else None
     select = place.scope
     if place.clause is not Clause.WHERE or not isinstance(select, exp.Select) or not isinstance(select.parent, exp.Exists):
         return None
@@ -31,7 +31,7 @@ def group_of(node: AiFunction, place: Place) -> tuple[str, ...] | None:
         return None
     if sum(1 for _ in select.find_all(AiFunction)) > 1 or any(map(_is_aggregate, select.expressions)):
         return None
-    return _columns_outside(select, {relation.alias_or_name for relation in relations(select)})
+    return _columns_outside(select, {name_of(relation) for relation in relations(select)})
 
 
 def _kind(join: exp.Join) -> str:
@@ -51,6 +51,6 @@ def _is_aggregate(item: exp.Expr) -> bool:
 
 def _columns_outside(node: exp.Expr, own: Iterable[str]) -> tuple[str, ...]:
     columns = (
-        column for column in node.find_all(exp.Column) if column.table not in own and not isinstance(column.this, exp.Star)
+        column for column in node.find_all(exp.Column) if table_of(column) not in own and not isinstance(column.this, exp.Star)
     )
     return tuple(dict.fromkeys(column.sql(dialect="duckdb") for column in columns))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction, has_span
-from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, relations
+from quail_engine.sql.scopes import Clause, Place, holds_ai, name_of, operands, relations, table_of
 from quail_engine.sql.source import Source
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
@@ -88,11 +88,11 @@ def depends_of(call: AiFunction, place: Place, source: Source) -> tuple[str, ...
     scope = place.scope
     if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
         return ()
-    named = [r for r in relations(scope, place.join) if r.alias_or_name]
+    named = [r for r in relations(scope, place.join) if name_of(r)]
     if len(named) < 2 or (place.clause > Clause.WHERE and _grouped(scope) and not _inside_aggregate(call, scope)):
         return ()
-    read = {column.table for column in call.find_all(exp.Column) if column.table}
-    return tuple(_column_of(r, scope) for r in named if r.alias_or_name not in read)
+    read = {table_of(column) for column in call.find_all(exp.Column)}
+    return tuple(_column_of(r, scope) for r in named if name_of(r) not in read)
 
 
 def _grouped(scope: exp.Select) -> bool:
@@ -113,9 +113,13 @@ def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
 
 def _column_of(relation: exp.Expr, scope: exp.Select) -> str:
     """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
-    name = relation.alias_or_name
+    name = str(relation.alias_or_name)
     for column in scope.find_all(exp.Column):
-        if column.table == name and not isinstance(column.this, exp.Star) and column.find_ancestor(exp.Select) is scope:
+        if (
+            table_of(column) == name.lower()
+            and not isinstance(column.this, exp.Star)
+            and column.find_ancestor(exp.Select) is scope
+        ):
             return f"{_quoted(name)}.{_quoted(column.name)}"
     return f"({_quoted(name)} IS NULL)"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction
-from quail_engine.sql.scopes import Clause, clause_of
+from quail_engine.sql.scopes import Clause, clause_of, name_of
 
 Levels = dict[int, int]
 """Level by `id` of the call's node; the tree outlives the mapping."""
@@ -38,7 +38,7 @@ class _Walk:
         if isinstance(node, exp.Subquery):
             return self._with_modifiers(node, self.query(node.this, base), base)
         for cte in node.args["with_"].expressions if node.args.get("with_") else ():
-            self.ctes[cte.alias] = self.query(cte.this, base)
+            self.ctes[name_of(cte)] = self.query(cte.this, base)
         if isinstance(node, exp.SetOperation):
             arms = max(self.query(node.this, base), self.query(node.expression, base))
             return self._with_modifiers(node, arms, base)
@@ -54,7 +54,7 @@ class _Walk:
 
     def _select(self, select: exp.Select, base: int) -> int:
         """Clause after clause, in the order in which SQL evaluates them."""
-        free = max([base, *(self.ctes.get(table.name, base) for table in select.find_all(exp.Table))])
+        free = max([base, *(self.ctes.get(table.name.lower(), base) for table in select.find_all(exp.Table))])
         parts: dict[Clause, list[exp.Expr]] = {clause: [] for clause in Clause}
         for child in select.iter_expressions():
             if isinstance(child, exp.Join):

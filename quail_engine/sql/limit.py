@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, holds_ai, operands, place_of
+from quail_engine.sql.scopes import Clause, holds_ai, name_of, operands, place_of
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
@@ -78,10 +78,10 @@ def _order_is_known(select: exp.Select) -> bool:
     order = select.args.get("order")
     if order is None:
         return True
-    asked = {item.alias for item in select.expressions if holds_ai(item) and item.alias}
+    asked = {name_of(item) for item in select.expressions if holds_ai(item)}
     keys = [key.this for key in order.expressions]
     ordinal = any(isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and key.name.upper() == "ALL") for key in keys)
-    named = {column.name for column in order.find_all(exp.Column)}
+    named = {column.name.lower() for column in order.find_all(exp.Column)}
     return not holds_ai(order) and not asked & named and not (ordinal and any(map(holds_ai, select.expressions)))
 
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.scopes import Clause, holds_ai, operands, place_of
+from quail_engine.sql.scopes import Clause, holds_ai, name_of, operands, place_of, table_of
 from quail_engine.sql.source import Source
 
 
@@ -56,7 +56,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
     condition = _condition_of(place.clause, place.join, select)
     if condition is None or not any(node is operand for operand in operands(condition, exp.And)):
         return None
-    tables = {column.table for column in node.find_all(exp.Column)}
+    tables = {table_of(column) for column in node.find_all(exp.Column)}
     if "" in tables or not tables or _asks_inside(node) or not joins_only_drop(select):
         return None
     ctes = _visible_ctes(select)
@@ -148,12 +148,12 @@ def _self_contained(node: exp.Expr) -> bool:
 
 def _reads_ai(select: exp.Select, ctes: Sequence[exp.CTE]) -> bool:
     """Whether the scope's rows depend on a CTE that holds AI calls."""
-    asking = {cte.alias for cte in ctes if holds_ai(cte)}
+    asking = {name_of(cte) for cte in ctes if holds_ai(cte)}
     for cte in ctes:
         if not holds_ai(cte) and asking.intersection(_tables(cte)):
-            asking.add(cte.alias)
+            asking.add(name_of(cte))
     return bool(asking.intersection(_tables(select)))
 
 
 def _tables(node: exp.Expr) -> Iterator[str]:
-    return (table.name for table in node.find_all(exp.Table))
+    return (table.name.lower() for table in node.find_all(exp.Table))

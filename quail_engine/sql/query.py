@@ -19,7 +19,7 @@ from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
 from quail_engine.sql.refuse import refuse_call, refuse_query
-from quail_engine.sql.scopes import place_of
+from quail_engine.sql.scopes import Place, place_of
 from quail_engine.sql.source import Source
 from quail_engine.sql.statements import Form, Statement
 
@@ -33,6 +33,7 @@ class Query:
     head: str  # the statement before the query, such as `create table t as (`
     tail: str  # and after it
     written: str  # UPDATE and DELETE: the statement itself, whose calls are those of `text` in the same order; else empty
+    written_starts: tuple[int, ...]  # where each of `calls` begins in `written`
     calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
@@ -65,6 +66,7 @@ def analyze(text: str, statement: Statement) -> Query:
         form=statement.form,
         head="" if source.written else text[statement.start : start],
         written=source.written,
+        written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
         calls=calls,
         unnamed=_unnamed(tree),
@@ -114,10 +116,21 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
             depends=depends_of(node, place, source),
             group=group_of(node, place),
         )
-        same = (id(place.scope), replace(call, start=0, end=0))
+        same = (id(place.scope), *_identity(call, node, place))
         lowest[same] = min(lowest.get(same, levels[id(node)]), levels[id(node)])
         placed.append((same, call))
     return tuple(replace(call, level=lowest[same]) for same, call in placed)
+
+
+def _identity(call: AiCall, node: AiFunction, place: Place) -> tuple[object, ...]:
+    """What makes two calls of a scope one text to DuckDB: among groups a column's relation may be named or left out."""
+    grouped = place.scope.args.get("group") or place.scope.args.get("distinct")
+    if not grouped:
+        return (replace(call, start=0, end=0),)
+    tree = node.copy()
+    for column in tree.find_all(exp.Column):
+        column.set("table", None)
+    return (replace(call, start=0, end=0, arguments=()), tree.sql(dialect="duckdb").lower())
 
 
 def _unnamed(tree: exp.Expr) -> tuple[tuple[int, int], ...]:

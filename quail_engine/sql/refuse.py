@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import GENERATIVE_FUNCTIONS, AiFunction
-from quail_engine.sql.scopes import holds_ai
+from quail_engine.sql.scopes import holds_ai, name_of
 from quail_engine.sql.source import Source
 from quail_engine.sql.statements import Form, Statement
 
@@ -101,7 +101,7 @@ def _refuse_recursive(cte: exp.CTE, source: Source) -> None:
     if not isinstance(body, exp.SetOperation):
         return
     member = body.expression
-    if any(table.name == cte.alias for table in member.find_all(exp.Table)):
+    if any(table.name.lower() == name_of(cte) for table in member.find_all(exp.Table)):
         call = member.find(AiFunction)
         if call is not None:
             raise source.error_at(

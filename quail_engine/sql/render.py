@@ -38,10 +38,9 @@ def render_written(query: Query, tags: Sequence[str]) -> str:
     for i, call in enumerate(query.calls):
         look_up = _stand_in(query, i, tags, {})
         if look_up is not None:
-            text = query.text[call.start : call.end]
-            start = query.written.index(text, at)
+            start = query.written_starts[i]
             pieces += [query.written[at:start], look_up]
-            at = start + len(text)
+            at = start + call.end - call.start
     return "".join([*pieces, query.written[at:]])
 
 

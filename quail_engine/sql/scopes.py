@@ -99,6 +99,16 @@ def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp
     yield from select.args.get("laterals") or ()
 
 
+def name_of(node: exp.Expr) -> str:
+    """The name that other parts use for a relation, a CTE or a select item; names do not tell capitals apart."""
+    return str(node.alias_or_name).lower()
+
+
+def table_of(column: exp.Column) -> str:
+    """The relation that a column names; empty when it names none."""
+    return str(column.table).lower()
+
+
 def unwrapped(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
