@@ -108,3 +108,5 @@ def test_a_python_model_s_query_is_answered(cursor: QuailCursor) -> None:
     relation = cursor.sql("select AI_FILTER('is it ''urgent''?', body) as u from (values ('urgent'), ('calm')) t(body); ")
     assert sorted(relation.fetchall()) == [(False,), (True,)]
     assert cursor.sql("select 1").fetchall() == [(1,)]
+    with pytest.raises(QuailError, match="line 1: select AI_FILTER"):
+        cursor.sql("select AI_FILTER(PROMPT('is {1} urgent?', 'x'))")

@@ -75,8 +75,11 @@ class QuailCursor(DuckDBCursorWrapper):
         """`con.sql` of a Python model. A query with AI calls runs now, into a temporary table that the relation reads."""
         if not self._has_ai_call(query):
             return self._cursor.sql(query, *args, **kwargs)
-        name = f"quail_relation_{uuid.uuid4().hex}"
-        self.execute(f"create temporary table {name} as (\n{query.rstrip().rstrip(';')}\n)").fetchall()
+        name, text = f"quail_relation_{uuid.uuid4().hex}", query.rstrip().rstrip(";")
+        try:
+            self.execute(f"create temporary table {name} as (\n{text}\n)").fetchall()
+        except SqlError as error:
+            raise error.within(text) from None
         return self._cursor.table(name)
 
     query = sql
