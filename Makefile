@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two teams of spinning threads on a few cores cost more than they compute; a waiting thread sleeps instead.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: demo test test-all lint weights clean
+.PHONY: demo test test-all exactness mutants lint weights clean
 
 demo: $(STAMP)
 	$(BIN)/quail demo --model $(DEMO_MODEL)
@@ -24,6 +24,14 @@ test: lint weights
 
 test-all: lint weights
 	$(BIN)/python -m pytest -m "not gpu"
+
+# Generated queries against rows and bounds, 2,000 of them, and how often each case occurred: a few minutes.
+exactness: $(STAMP)
+	QUAIL_DIFFERENTIAL=2000 $(BIN)/python -m pytest tests/exactness
+
+# Faults put into a copy of the package, one at a time: each must be caught by the SQL tests.
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,35 @@
+"""Where the engine asks more than the bound: named here so that the differential can go on.
+
+Each predicate says which generated queries a gap can touch. Their rows are compared all the same; only their count is not.
+`test_known_gaps.py` holds the smallest query of every gap as a strict xfail, which fails when the gap is closed: then its
+predicate goes, too.
+"""
+
+from __future__ import annotations
+
+from bound import Bound, Site
+from generated_data import Data
+from queries import Query
+
+_OF_GROUPS_AND_WINDOWS = ("having", "qualify", "aggregate filter")
+_FILTERED_OUTSIDE = ("derived table", "cte once", "cte twice")
+
+
+def may_ask_more(query: Query) -> bool:
+    """A condition over a SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction."""
+    return any(_is_pushed(site) and _decides(site.rows.source) for site in query.sites)
+
+
+def _is_pushed(site: Site) -> bool:
+    return site.position in _FILTERED_OUTSIDE or (site.drops and site.position not in _OF_GROUPS_AND_WINDOWS)
+
+
+def _decides(source: str) -> bool:
+    return any(word in source for word in (" semi join ", " anti join ", "AI_"))
+
+
+def slack(bound: Bound, rows: Data) -> int:
+    """What may be asked on top where a column holds one text only: DuckDB takes it for a constant, and asks while it plans."""
+    t, u = rows
+    columns = [{row[i] for row in table} - {None} for table, texts in ((t, (2, 3)), (u, (2,))) for i in texts]
+    return len(bound.met) if any(len(values) == 1 for values in columns) else 0

@@ -1,0 +1,82 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
+"""The smallest query of every gap between engine and bound. Strict: a gap that is closed fails here, and goes."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import quail_engine
+
+TABLES = """
+create table t as select i as id, i % 4 as k, 'text ' || i as a, 'other ' || i as b from range(8) r(i);
+create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
+create table same as select i as id, 'late' as a from range(5) r(i);
+"""
+PAIR = "AI_FILTER(PROMPT('hashed {0} {1}', t.b, u.c))"
+
+
+def requests(sql: str) -> int:
+    with quail_engine.connect(engine="mock") as con:
+        con.sql(TABLES)
+        con.sql(sql)
+        return con.report.asked
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="the condition is pushed below the join, and nothing of u can be a dependency"
+)
+@pytest.mark.parametrize("join", ["semi", "anti"])
+@pytest.mark.parametrize("condition", ["not AI_FILTER('q', t.a)", "AI_CLASSIFY(t.a, ['x', 'y']) = 'x'"])
+def test_condition_over_a_semi_join(join: str, condition: str) -> None:
+    # k is 0 or 1 in four of eight rows.
+    assert requests(f"select t.id from t {join} join u on t.k = u.k where {condition}") == 4
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="DuckDB evaluates ON of an inner join and WHERE as one conjunction"
+)
+def test_condition_over_an_on_that_asks() -> None:
+    # Four pairs; of two of them, which are TRUE, the text is asked.
+    oracle = quail_engine.oracle()
+    oracle.execute(TABLES)
+    true = oracle.execute(f"select count(distinct t.a) from t join u on t.k = u.k and {PAIR}").fetchall()[0][0]
+    assert requests(f"select t.id from t join u on t.k = u.k and {PAIR} where not AI_FILTER('q', t.a)") == 4 + true
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    strict=True,
+    reason="the outer condition is pushed into the inner query and becomes one conjunction with its WHERE",
+)
+def test_condition_on_an_inner_querys_answer() -> None:
+    inner = "select t.id, AI_FILTER('q', t.a) or t.id < 0 as x from t where coalesce(t.k is null, AI_FILTER(PROMPT('Is the sky blue?')))"
+    assert requests(f"select id from ({inner}) d where x") == 1
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    strict=True,
+    reason="DuckDB takes a column of one value for a constant and folds the second call while it plans",
+)
+def test_coalesce_over_a_column_of_one_value() -> None:
+    assert requests("select coalesce(AI_FILTER(a), AI_FILTER('q', a)) from same") == 1
+
+
+@pytest.mark.xfail(
+    raises=duckdb.Error,
+    strict=True,
+    reason="a subquery in the ON of a SEMI join is copied into the guard, where DuckDB does not bind it",
+)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select t.id from t semi join u on t.k in (select x.k from u x) and AI_FILTER(t.a) where t.id < 5",
+        "select t.id from t semi join u on t.k in (select x.k from u x) semi join u w on exists (select 1 from u x where x.k = t.k) or AI_FILTER(t.a)",
+    ],
+)
+def test_subquery_in_a_semi_joins_on(sql: str) -> None:
+    oracle = quail_engine.oracle()
+    oracle.execute(TABLES)
+    oracle.execute(sql)
+    requests(sql)
