@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from quail_engine.answering import Answering, Model
-from quail_engine.errors import SqlError
+from quail_engine.errors import QuailError, SqlError
 from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, digest_of, probability
 from quail_engine.plan import AskStep, PhysicalPlan, build, explain, lower, optimize
 from quail_engine.progress import Listener, Warned
@@ -29,6 +29,7 @@ from quail_engine.sql import Form, Query, RowLimit, analyze, candidates_query, r
 
 _numbers = itertools.count(1)
 
+_TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
 _WASTE = 4  # a LIMIT's rounds grow by a quarter of what was asked: at most a fifth of all questions is asked in vain
 
 Deliver = Callable[[str], object]
@@ -58,9 +59,10 @@ def execute(
     for what DuckDB refuses. A transaction that is open is used and left open.
     """
     report = RunReport()
-    for statement in split(text):
-        if statement.calls:
-            query = analyze(text, statement)
+    statements = split(text)
+    queries = [analyze(text, statement) if statement.calls else None for statement in statements]  # a mistake in any stops all
+    for statement, query in zip(statements, queries, strict=True):
+        if query is not None:
             report += _Run(services, cursor, query, text, cancelled, deliver or cursor.execute).run()
         else:
             (deliver or cursor.execute)(text[statement.start : statement.end])
@@ -125,7 +127,7 @@ class _Run:
             return -1
         names = self._names()
         if query.form is Form.DESCRIBE or query.empty:
-            self._deliver(self._head() + render(query, self._look_ups.tags, {}, names) + query.tail)
+            self._deliver(self._query.head + render(query, self._look_ups.tags, {}, names) + query.tail)
             return -1
         if query.form is Form.CREATE_VIEW:
             self._refuse_or_warn_view()
@@ -139,12 +141,6 @@ class _Run:
         else:
             self._deliver(f'SELECT CAST({rows} AS BIGINT) AS "Count"')  # what DuckDB itself answers
         return rows
-
-    def _head(self) -> str:
-        """The text before the query; a view over AI calls is stored as a table."""
-        if self._query.form is Form.CREATE_VIEW:
-            return re.sub(r"(?i)\bview\b", "TABLE", self._query.head, count=1)
-        return self._query.head
 
     def _names(self) -> list[str]:
         """The names that DuckDB gives to select items without an alias, by DuckDB's own parser."""
@@ -230,7 +226,7 @@ class _Run:
         levels = self._plan.rounds.levels
         last = max(0, levels - 1)
         level, settled = 0, levels == 0
-        while True:
+        for turn in itertools.count():
             keep = level == last and settled
             self._look_ups.start(level)
             try:
@@ -242,6 +238,7 @@ class _Run:
             finally:
                 self._look_ups.stop()
             if missing := self._look_ups.missing():
+                self._refuse_without_end(turn, missing)
                 self._answer(missing)
                 settled = True
             elif keep:
@@ -250,6 +247,15 @@ class _Run:
                 level, settled = level + 1, False
             else:
                 settled = True
+
+    def _refuse_without_end(self, turn: int, missing: list[Inquiry]) -> None:
+        """Raises when rounds keep finding new inputs, as they do where a view or macro hides a volatile value."""
+        full = any(len(inquiry.missing) >= inquiry.room for inquiry in missing)
+        if turn > _TURNS + _TURNS_A_CALL * len(self._query.calls) and not full:
+            raise QuailError(
+                f"After {turn} runs this statement still finds texts that it did not have before, as it does when random() or "
+                "another volatile value stands in a view or macro that it reads. Store that part in a table first."
+            )
 
     def _answer(self, missing: list[Inquiry]) -> None:
         for name in dict.fromkeys(inquiry.model for inquiry in missing):
@@ -268,7 +274,9 @@ class _Run:
             yield
         finally:
             for name in registered:
-                self._cursor.unregister(name)
+                # In a transaction that an error has aborted nothing works but ROLLBACK, which takes the tables with it.
+                with suppress(duckdb.TransactionException):
+                    self._cursor.unregister(name)
 
     def _ask(self, step: AskStep) -> pa.Table:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
@@ -293,9 +301,9 @@ class _Run:
         """Runs the user's own statement over the result table; returns the number of rows it wrote."""
         if self._query.written:
             return self._write_once()
-        count = self._cursor.execute(f"{self._head()}SELECT * FROM {RESULT}{self._query.tail}").fetchall()
+        count = self._cursor.execute(f"{self._query.head}SELECT * FROM {RESULT}{self._query.tail}").fetchall()
         self._cursor.execute(f"DROP TABLE {RESULT}")
-        return int(count[0][0])
+        return _count(count)
 
     def _write_once(self) -> int:
         """Runs an UPDATE or DELETE over the answers that its SELECT gathered."""
@@ -306,7 +314,7 @@ class _Run:
         finally:
             self._look_ups.stop()
         assert not self._look_ups.missing(), "the statement met an input that its SELECT did not"
-        return int(count[0][0])
+        return _count(count)
 
     def _columns(self, names: list[str]) -> str:
         """The result's columns under the names that the query gives them: a table cannot have one name twice."""
@@ -352,6 +360,11 @@ def _transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _count(rows: list[tuple[Any, ...]]) -> int:
+    """Rows that a statement says it wrote; none when it says nothing, as CREATE TABLE IF NOT EXISTS of one that does."""
+    return int(rows[0][0]) if rows else 0
 
 
 def _quoted(name: str) -> str:

@@ -337,17 +337,13 @@ def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray[Any, A
         return np.zeros(rows, np.int32), [()] if rows else []
     encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
     texts = [column.dictionary.to_pylist() for column in encoded]
-    codes = encoded[0].indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    indices = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in encoded]
     if len(columns) == 1:
-        return codes, [(text,) for text in texts[0]]
-    for column, words in zip(encoded[1:], texts[1:], strict=True):
-        codes = codes * max(1, len(words)) + column.indices.to_numpy(zero_copy_only=False)
-    distinct, inverse = np.unique(codes, return_inverse=True)
-    inputs = []
-    for code in distinct.tolist():
-        parts = []
-        for words in reversed(texts[1:]):
-            code, part = divmod(code, max(1, len(words)))
-            parts.append(words[part])
-        inputs.append((texts[0][code], *reversed(parts)))
-    return inverse.reshape(-1), inputs
+        return indices[0], [(text,) for text in texts[0]]
+    codes = indices[0]
+    for index, words in zip(indices[1:], texts[1:], strict=True):
+        # Numbered anew after each column, so that the product stays below rows times words.
+        _, first, inverse = np.unique(codes * max(1, len(words)) + index, return_index=True, return_inverse=True)
+        codes = inverse.reshape(-1)
+    picked = [[words[i] for i in index[first].tolist()] for index, words in zip(indices, texts, strict=True)]
+    return codes, list(zip(*picked, strict=True))

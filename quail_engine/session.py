@@ -187,6 +187,7 @@ class Connection:
         Raises QuailError before anything is asked when the statement is wrong, duckdb.Error when DuckDB refuses it.
         """
         table = pa.table({})
+        self.report = RunReport()
 
         def deliver(sql: str) -> None:
             nonlocal table

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.sql.dialect import QuailDialect
+from quail_engine.sql.statements import mentions_ai, word_of
 
 _CLAUSES = ("SET", "FROM", "USING", "WHERE", "RETURNING")
 
@@ -19,7 +20,8 @@ def select_for(text: str) -> str:
     update = tokens[0].text.upper() == "UPDATE"
     begin = 1 if update else 2  # DELETE FROM
     parts = _parts(tokens, begin)
-    shown = _assigned(text, parts["SET"]) if update else ["1"]
+    assigned = _assigned(text, parts["SET"]) if update else []
+    shown = [value for value in assigned if mentions_ai(value)] or ["1"]
     sources = [_text(text, parts["target"])]
     sources += [_text(text, parts[key]) for key in ("FROM", "USING") if key in parts]
     where = f" WHERE {_text(text, parts['WHERE'])}" if "WHERE" in parts else ""
@@ -32,8 +34,8 @@ def _parts(tokens: list[Token], begin: int) -> dict[str, list[Token]]:
     name, depth = "target", 0
     for token in tokens[begin:]:
         depth += (token.token_type in _OPEN) - (token.token_type in _CLOSED)
-        word = token.text.upper()
-        if depth == 0 and word in _CLAUSES and word not in parts and token.token_type is not TokenType.STRING:
+        word = word_of(token)
+        if depth == 0 and word in _CLAUSES and word not in parts:
             name = word
             parts[name] = []
         else:

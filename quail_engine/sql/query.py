@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 import sqlglot
@@ -10,6 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
 from quail_engine.calls import AiCall
+from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
 from quail_engine.sql.existence import group_of
@@ -18,9 +20,9 @@ from quail_engine.sql.guards import depends_of, guard_of
 from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
-from quail_engine.sql.refuse import refuse_call, refuse_query
+from quail_engine.sql.refuse import refuse_call, refuse_query, refuse_unseen
 from quail_engine.sql.scopes import Place, place_of
-from quail_engine.sql.source import Source
+from quail_engine.sql.source import Source, nearest_span
 from quail_engine.sql.statements import Form, Statement
 
 
@@ -42,8 +44,25 @@ class Query:
     empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked
 
 
+_DEPTH = 20_000
+"""Frames that reading a deeply nested statement may take; Python's own limit is for mistakes, and ends at 40 nested CASEs."""
+
+
 def analyze(text: str, statement: Statement) -> Query:
     """The `Query` of a statement that holds an AI call. Raises SqlError for everything a user can have got wrong."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        return _analyze(text, statement)
+    except RecursionError:
+        name = statement.calls[0]
+        reason = "This statement is nested too deep to be read."
+        raise SqlError(reason, text, name.start, name.end + 1, "a part of it as a CTE or table of its own") from None
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _analyze(text: str, statement: Statement) -> Query:
     if statement.query is None:
         refuse_call(text, statement)
     assert statement.query is not None
@@ -58,13 +77,14 @@ def analyze(text: str, statement: Statement) -> Query:
     else:
         source = Source(text[start:end], text, start)
     tree = _parse(source, statement)
+    nodes = sorted(tree.find_all(AiFunction), key=nearest_span)
     refuse_query(tree, source)
-    nodes = sorted(tree.find_all(AiFunction), key=span)
+    refuse_unseen(nodes, statement, source)
     calls = _calls(tree, nodes, source)
     return Query(
         text=source.text,
         form=statement.form,
-        head="" if source.written else text[statement.start : start],
+        head="" if source.written else _head(text, statement, start),
         written=source.written,
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
@@ -73,8 +93,16 @@ def analyze(text: str, statement: Statement) -> Query:
         fences=_fences(tree),
         pair_spaces=find_pair_spaces(tree, nodes, calls, source),
         limit=find_limit(tree, nodes),
-        empty=_is_empty(tree),
+        empty=not source.written and _is_empty(tree),
     )
+
+
+def _head(text: str, statement: Statement, end: int) -> str:
+    """The statement before its query. A view over AI calls is stored as a table."""
+    view = statement.view
+    if view is None:
+        return text[statement.start : end]
+    return f"{text[statement.start : view.start]}TABLE{text[view.end + 1 : end]}"
 
 
 def _parse(source: Source, statement: Statement) -> exp.Expr:
@@ -162,4 +190,7 @@ def _is_empty(tree: exp.Expr) -> bool:
         return True
     where = tree.args.get("where")
     condition = where.this if where is not None else None
-    return isinstance(condition, exp.Boolean) and not condition.this
+    if not isinstance(condition, exp.Boolean) or condition.this:
+        return False
+    # An aggregate of no rows is a row; one that sqlglot does not know is taken for one.
+    return not any(item.find(exp.AggFunc, exp.Anonymous) for item in tree.expressions)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from quail_engine.errors import SqlError
-from quail_engine.sql.dialect import GENERATIVE_FUNCTIONS, AiFunction
+from quail_engine.sql.dialect import GENERATIVE_FUNCTIONS, AiFunction, QuailDialect
 from quail_engine.sql.scopes import holds_ai, name_of
 from quail_engine.sql.source import Source
-from quail_engine.sql.statements import Form, Statement
+from quail_engine.sql.statements import Form, Statement, word_of
 
 _DML = "a table with the answers first (create table answers as select key, AI_FILTER(…) as answer from …), then {word} from it"
 _VOLATILE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "setseed")
@@ -40,6 +42,13 @@ def refuse_call(text: str, statement: Statement) -> None:
                 statement.returning.end + 1,
                 "the statement without RETURNING, then a SELECT of its rows",
             )
+        if statement.form is Form.INSERT and (default := _default_in_values(text, statement)) is not None:
+            raise SqlError(
+                "DEFAULT cannot stand in VALUES beside an AI call.",
+                text,
+                *default,
+                "the other columns by name: insert into t (a, b)",
+            )
         if statement.query is None or not statement.query[0] <= token.start < statement.query[1]:
             word = text[statement.start :].split(None, 1)[0].upper()
             place = "before or after its query" if statement.form is not Form.OTHER else "here"
@@ -50,6 +59,15 @@ def refuse_call(text: str, statement: Statement) -> None:
                 end,
                 _DML.format(word=word),
             )
+
+
+def _default_in_values(text: str, statement: Statement) -> tuple[int, int] | None:
+    """Where the word DEFAULT stands in an INSERT's VALUES."""
+    start, end = statement.query or (0, 0)
+    if not text[start:end].upper().startswith("VALUES"):
+        return None
+    words = (t for t in QuailDialect().tokenize(text[start:end]) if word_of(t) == "DEFAULT")
+    return next(((start + t.start, start + t.end + 1) for t in words), None)
 
 
 def _article(word: str) -> str:
@@ -80,6 +98,27 @@ def refuse_query(tree: exp.Expr, source: Source) -> None:
                 f"The statement runs several times while its AI calls are answered, and {what} gives other rows each time.",
                 "a table of that part first (create temp table picked as select …), then the AI calls over it",
             )
+
+
+def refuse_unseen(nodes: Sequence[AiFunction], statement: Statement, source: Source) -> None:
+    """Raises for a call that the tree does not hold as one: behind a schema's name, or before a dot or OVER."""
+    for node in nodes:
+        if isinstance(node.parent, exp.Dot):
+            raise source.error_at(
+                node, f"{node.name} is called with a dot behind it, which hides its arguments.", f"upper({node.name}(…))"
+            )
+        if isinstance(node.parent, (exp.Window, exp.Filter)) and node.arg_key == "this":
+            raise source.error_at(node, f"{node.name} is no aggregate: neither OVER nor FILTER can follow it.")
+    if len(nodes) < len(statement.calls):
+        seen = {node.name for node in nodes}
+        token = next((t for t in statement.calls if t.text.upper() not in seen), statement.calls[0])
+        raise SqlError(
+            f"{token.text.upper()} is not read as an AI call here.",
+            source.statement,
+            token.start,
+            token.end + 1,
+            f"{token.text.upper()}(…) without a schema before it",
+        )
 
 
 def _only_shown(node: exp.Expr) -> bool:

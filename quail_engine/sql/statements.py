@@ -36,6 +36,7 @@ class Form(Enum):
     OTHER = "other"  # no query that an AI call could stand in
 
 
+_BEFORE_A_TABLE = ("MACRO", "FUNCTION", "TABLE", "VIEW", "INTO", "REFERENCES", "UPDATE")
 _WRITES = (Form.INSERT, Form.UPDATE, Form.DELETE, Form.MERGE)
 
 
@@ -48,6 +49,7 @@ class Statement:
     form: Form
     query: tuple[int, int] | None  # span of the query inside it; the whole of UPDATE and DELETE; None for OTHER
     calls: tuple[Token, ...]  # name tokens of the AI calls in it; empty: goes to DuckDB as it came
+    view: Token | None  # the word VIEW of a CREATE VIEW
     returning: Token | None  # the word RETURNING, where the statement writes and has it
 
 
@@ -86,7 +88,14 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
     form, first, last = _query_of(tokens)
     query = None if first is None else (tokens[first].start, tokens[last].end + 1)
     found = _at_depth_zero(tokens, ("RETURNING",)) if form in _WRITES else None
-    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, None if found is None else tokens[found])
+    view = next((t for t in tokens if word_of(t) == "VIEW"), None) if form is Form.CREATE_VIEW else None
+    returning = None if found is None else tokens[found]
+    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, view, returning)
+
+
+def word_of(token: Token) -> str:
+    """A token as a keyword, in upper case; empty for strings and quoted names, which are none."""
+    return "" if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) else token.text.upper()
 
 
 def _is_call(tokens: list[Token], index: int) -> bool:
@@ -95,14 +104,14 @@ def _is_call(tokens: list[Token], index: int) -> bool:
         return False
     name = tokens[index].text.upper()
     if name in AI_FUNCTIONS or name in GENERATIVE_FUNCTIONS:
-        return index == 0 or tokens[index - 1].text.upper() not in ("MACRO", "FUNCTION", "TABLE", "VIEW")
+        return index == 0 or word_of(tokens[index - 1]) not in _BEFORE_A_TABLE
     dotted = index > 1 and tokens[index - 1].token_type is TokenType.DOT and tokens[index - 2].text.upper() == "AI"
     return dotted and name in _DOTTED
 
 
 def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
     """The statement's form, and the first and last token of its query."""
-    words = [token.text.upper() for token in tokens[:6]]
+    words = [word_of(token) for token in tokens[:6]]
     last = len(tokens) - 1
     if words[0] in _QUERY_STARTS or tokens[0].token_type is TokenType.L_PAREN:
         return (Form.OTHER, None, last) if words[0] == "WITH" and _is_dml(tokens) else (Form.QUERY, 0, last)
@@ -126,12 +135,16 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
         return Form.DESCRIBE, 1, last
     if words[0] == "EXPLAIN" and last > 0:
         begin = 2 if words[1] == "ANALYZE" else 1
+        if tokens[begin].token_type is TokenType.L_PAREN and word_of(tokens[begin + 1]) not in _QUERY_STARTS:
+            begin = min(last, _closing(tokens, begin) + 1)  # EXPLAIN (format json) …
         return Form.EXPLAIN, begin, last
     return Form.OTHER, None, last
 
 
 def _is_dml(tokens: list[Token]) -> bool:
-    return _at_depth_zero(tokens, ("INSERT", "UPDATE", "DELETE", "MERGE")) is not None
+    """Whether the first verb behind the CTEs writes."""
+    verb = _at_depth_zero(tokens, ("SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"))
+    return verb is not None and word_of(tokens[verb]) in ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 def _at_depth_zero(tokens: list[Token], words: tuple[str, ...], start: int = 0) -> int | None:
@@ -142,7 +155,7 @@ def _at_depth_zero(tokens: list[Token], words: tuple[str, ...], start: int = 0) 
             depth += 1
         elif tokens[index].token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE):
             depth -= 1
-        elif depth == 0 and tokens[index].text.upper() in words and tokens[index].token_type is not TokenType.STRING:
+        elif depth == 0 and word_of(tokens[index]) in words:
             return index
     return None
 
@@ -159,7 +172,7 @@ def _closing(tokens: list[Token], opening: int) -> int:
 
 def _without_data(tokens: list[Token]) -> int:
     """Last token of a CREATE TABLE's query: WITH [NO] DATA behind it is not part of it."""
-    words = [token.text.upper() for token in tokens[-3:]]
+    words = [word_of(token) for token in tokens[-3:]]
     if words[-3:] == ["WITH", "NO", "DATA"]:
         return len(tokens) - 4
     return len(tokens) - 3 if words[-2:] == ["WITH", "DATA"] else len(tokens) - 1
@@ -169,14 +182,14 @@ def _insert_query(tokens: list[Token]) -> int | None:
     """Where the query of an INSERT begins: at its first word, or at the bracket around it."""
     depth = 0
     for index, token in enumerate(tokens):
-        word = token.text.upper()
+        word = word_of(token)
         if token.token_type is TokenType.L_PAREN:
-            if depth == 0 and index + 1 < len(tokens) and tokens[index + 1].text.upper() in _QUERY_STARTS:
+            if depth == 0 and index + 1 < len(tokens) and word_of(tokens[index + 1]) in _QUERY_STARTS:
                 return index
             depth += 1
         elif token.token_type is TokenType.R_PAREN:
             depth -= 1
-        elif depth == 0 and word in _QUERY_STARTS and token.token_type is not TokenType.STRING:
+        elif depth == 0 and word in _QUERY_STARTS:
             return index
     return None
 
@@ -185,8 +198,8 @@ def _insert_end(tokens: list[Token], begin: int) -> int:
     """Last token of an INSERT's query: ON CONFLICT and RETURNING are not part of it."""
     at = begin
     while (found := _at_depth_zero(tokens, ("ON", "RETURNING"), at)) is not None:
-        following = tokens[found + 1].text.upper() if found + 1 < len(tokens) else ""
-        if tokens[found].text.upper() == "RETURNING" or following == "CONFLICT":
+        following = word_of(tokens[found + 1]) if found + 1 < len(tokens) else ""
+        if word_of(tokens[found]) == "RETURNING" or following == "CONFLICT":
             return found - 1
         at = found + 1
     return len(tokens) - 1
