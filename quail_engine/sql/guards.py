@@ -6,12 +6,12 @@ blind on rows that SQL would not have shown it; a column of each other relation 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction, has_span
-from quail_engine.sql.scopes import Clause, Place, holds_ai, name_of, operands, relations, table_of
+from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, relations, table_of
 from quail_engine.sql.source import Source
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
@@ -88,11 +88,28 @@ def depends_of(call: AiFunction, place: Place, source: Source) -> tuple[str, ...
     scope = place.scope
     if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
         return ()
-    named = [r for r in relations(scope, place.join) if name_of(r)]
-    if len(named) < 2 or (place.clause > Clause.WHERE and _grouped(scope) and not _inside_aggregate(call, scope)):
+    joined = list(relations(scope, place.join))
+    if len(joined) < 2 or (place.clause > Clause.WHERE and _grouped(scope) and not _inside_aggregate(call, scope)):
         return ()
+    names = _names(joined)
     read = {table_of(column) for column in call.find_all(exp.Column)}
-    return tuple(_column_of(r, scope) for r in named if name_of(r) not in read)
+    found = (_column_of(name, scope) for name in names if names.count(name) == 1 and name.lower() not in read)
+    return tuple(column for column in found if column)
+
+
+def _names(joined: Sequence[exp.Expr]) -> list[str]:
+    """The name by which DuckDB knows each relation of a FROM; empty where it cannot be told."""
+    names, subqueries = [], 0
+    for relation in joined:
+        name = str(relation.alias_or_name)
+        function = relation.this if isinstance(relation, exp.Table) and isinstance(relation.this, exp.Func) else None
+        if isinstance(relation, exp.Subquery) and not name:
+            subqueries += 1
+            name = "unnamed_subquery" + (str(subqueries) if subqueries > 1 else "")
+        elif function is not None and not relation.alias:
+            name = function.name if isinstance(function, exp.Anonymous) else function.sql_name().lower()
+        names.append(name if name.replace("_", "a").isalnum() or relation.alias else "")
+    return names
 
 
 def _grouped(scope: exp.Select) -> bool:
@@ -103,7 +120,9 @@ def _grouped(scope: exp.Select) -> bool:
 
 
 def _own_aggregate(item: exp.Expr, scope: exp.Select) -> bool:
-    return any(a.find_ancestor(exp.Select) is scope and a.find_ancestor(exp.Window) is None for a in item.find_all(exp.AggFunc))
+    # A function that sqlglot does not know may be an aggregate of DuckDB's.
+    found = (a for a in item.find_all(exp.AggFunc, exp.Anonymous) if a.name.upper() != "PROMPT")
+    return any(a.find_ancestor(exp.Select) is scope and a.find_ancestor(exp.Window) is None for a in found)
 
 
 def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
@@ -111,15 +130,13 @@ def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
     return isinstance(aggregate, exp.AggFunc) and aggregate.find_ancestor(exp.Select) is scope
 
 
-def _column_of(relation: exp.Expr, scope: exp.Select) -> str:
+def _column_of(name: str, scope: exp.Select) -> str:
     """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
-    name = str(relation.alias_or_name)
+    if not name:
+        return ""
     for column in scope.find_all(exp.Column):
-        if (
-            table_of(column) == name.lower()
-            and not isinstance(column.this, exp.Star)
-            and column.find_ancestor(exp.Select) is scope
-        ):
+        plain = not isinstance(column.this, exp.Star) and not column.args.get("db")
+        if plain and table_of(column) == name.lower() and column.find_ancestor(exp.Select) is scope:
             return f"{_quoted(name)}.{_quoted(column.name)}"
     return f"({_quoted(name)} IS NULL)"
 

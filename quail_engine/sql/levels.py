@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction
 from quail_engine.sql.scopes import Clause, clause_of, name_of
 
@@ -76,12 +77,16 @@ class _Walk:
 
     def expression(self, node: exp.Expr, base: int) -> int:
         """A call waits for calls in its arguments; a CASE, COALESCE or NULLIF is looked at from left to right."""
+        if isinstance(node, AiFunction) and id(node) in self.levels:
+            return self.levels[id(node)] + 1
         if isinstance(node, AiFunction):
             level = max([base, *(self.expression(argument, base) for argument in node.expressions)])
             self.levels[id(node)] = level
             return level + 1
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
             return base
+        if (item := item_of(node)) is not None:  # a call that is named earlier than it is written is asked there
+            return self.expression(item, base)
         if isinstance(node, exp.Case):
             return self._case(node, base)
         if isinstance(node, exp.If):

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, holds_ai, name_of, operands, place_of
+from quail_engine.sql.scopes import Clause, holds_ai, operands, place_of
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
@@ -54,7 +55,7 @@ def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction]) -> RowLimit | None:
     rows, offset = _number(tree.args.get("limit")), _number(tree.args.get("offset"))
     if not rows or (offset is None and tree.args.get("offset") is not None):
         return None
-    if any(a.find_ancestor(exp.Select) is tree for a in tree.find_all(exp.AggFunc, exp.Window)) or not _order_is_known(tree):
+    if _may_aggregate(tree) or not _order_is_known(tree):
         return None
     deciding = [node for node in nodes if not _in_select_list(node, tree)]
     conjuncts = _conjuncts(tree, nodes)
@@ -74,15 +75,18 @@ def _number(clause: exp.Expr | None) -> int | None:
 
 
 def _order_is_known(select: exp.Select) -> bool:
-    """Whether ORDER BY, if there is one, holds no AI call and names no select item that does."""
+    """Whether ORDER BY, if there is one, neither holds nor names an AI call, by alias, number or ALL."""
     order = select.args.get("order")
     if order is None:
         return True
-    asked = {name_of(item) for item in select.expressions if holds_ai(item)}
-    keys = [key.this for key in order.expressions]
-    ordinal = any(isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and key.name.upper() == "ALL") for key in keys)
-    named = {column.name.lower() for column in order.find_all(exp.Column)}
-    return not holds_ai(order) and not asked & named and not (ordinal and any(map(holds_ai, select.expressions)))
+    numbered = any(isinstance(key.this, (exp.Literal, exp.Var)) for key in order.expressions)
+    return not holds_ai(order) and not (numbered and any(map(holds_ai, select.expressions)))
+
+
+def _may_aggregate(select: exp.Select) -> bool:
+    """Whether an item may need all rows: an aggregate, a window, or a function that sqlglot does not know."""
+    found = (a for item in select.expressions for a in item.find_all(exp.AggFunc, exp.Window, exp.Anonymous))
+    return any(a.find_ancestor(exp.Select) is select and a.find_ancestor(AiFunction) is None for a in found)
 
 
 def _in_select_list(node: AiFunction, select: exp.Select) -> bool:
@@ -101,7 +105,8 @@ def _conjuncts(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunc
     found = []
     for part in (operand for condition in conditions for operand in operands(condition, exp.And) if holds_ai(operand)):
         calls = tuple(i for i, node in enumerate(nodes) if any(node is inner for inner in part.find_all(AiFunction)))
-        if not has_span(part) or not all(_monotone(nodes[i], part) for i in calls):
+        named = any(holds_ai(item_of(column)) for column in part.find_all(exp.Column))
+        if named or not has_span(part) or not all(_monotone(nodes[i], part) for i in calls):
             return None
         found.append(Conjunct(*span(part), calls))
     return tuple(found)

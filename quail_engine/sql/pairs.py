@@ -15,6 +15,7 @@ from itertools import takewhile
 from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind
+from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.scopes import Clause, holds_ai, name_of, operands, place_of, table_of
 from quail_engine.sql.source import Source
@@ -59,6 +60,8 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
     tables = {table_of(column) for column in node.find_all(exp.Column)}
     if "" in tables or not tables or _asks_inside(node) or not joins_only_drop(select):
         return None
+    if any(item_of(column) is not None for column in _of_joins(select)):
+        return None  # the listing has no select item that a condition could name
     ctes = _visible_ctes(select)
     where = select.args.get("where")
     conjuncts = operands(where.this, exp.And) if where is not None else []
@@ -77,6 +80,12 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
 
 def _asks_inside(node: AiFunction) -> bool:
     return any(holds_ai(argument) for argument in node.expressions)
+
+
+def _of_joins(select: exp.Select) -> Iterator[exp.Column]:
+    """The columns in FROM and WHERE."""
+    parts = [select.args.get("from_"), select.args.get("where"), *(select.args.get("joins") or ())]
+    return (column for part in parts if part is not None for column in part.find_all(exp.Column))
 
 
 def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expr | None:

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token
 
 from quail_engine.calls import AiCall
 from quail_engine.errors import SqlError
+from quail_engine.sql.aliases import note_aliases
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
 from quail_engine.sql.existence import group_of
@@ -21,7 +22,7 @@ from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
 from quail_engine.sql.refuse import refuse_call, refuse_query, refuse_unseen
-from quail_engine.sql.scopes import Place, place_of
+from quail_engine.sql.scopes import Clause, Place, place_of
 from quail_engine.sql.source import Source, nearest_span
 from quail_engine.sql.statements import Form, Statement
 
@@ -77,6 +78,7 @@ def _analyze(text: str, statement: Statement) -> Query:
     else:
         source = Source(text[start:end], text, start)
     tree = _parse(source, statement)
+    note_aliases(tree)
     nodes = sorted(tree.find_all(AiFunction), key=nearest_span)
     refuse_query(tree, source)
     refuse_unseen(nodes, statement, source)
@@ -130,13 +132,14 @@ def _position(source: Source, name: Token) -> tuple[int, int]:
 
 
 def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiCall, ...]:
-    """The calls in text order. Equal calls of one scope have one level, that of the first clause: they stay one text, which
-    DuckDB asks of `GROUP BY x` and `SELECT x`, and the later ones find their inputs answered.
+    """The calls in text order. Equal calls of one scope have one level, that of the first clause, and a call that repeats a
+    key of GROUP BY has its guard: they stay one text, which DuckDB asks of `GROUP BY x` and `SELECT x`.
     """
     levels = level_calls(tree)
     lowest: dict[object, int] = {}
+    keys: dict[object, AiCall] = {}  # the calls of a GROUP BY, by what their equals in later clauses are known by
     placed = []
-    for node in nodes:
+    for node in sorted(nodes, key=lambda node: place_of(node).clause):
         place = place_of(node)
         call = replace(
             extract_call(node, source),
@@ -144,10 +147,16 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
             depends=depends_of(node, place, source),
             group=group_of(node, place),
         )
+        key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, place))
+        if place.clause is Clause.GROUP:
+            keys[key] = call
+        elif key in keys and place.clause > Clause.GROUP and node.find_ancestor(exp.AggFunc, exp.Select) is place.scope:
+            call = replace(call, guard=keys[key].guard, depends=keys[key].depends)
         same = (id(place.scope), *_identity(call, node, place))
         lowest[same] = min(lowest.get(same, levels[id(node)]), levels[id(node)])
         placed.append((same, call))
-    return tuple(replace(call, level=lowest[same]) for same, call in placed)
+    calls = (replace(call, level=lowest[same]) for same, call in placed)
+    return tuple(sorted(calls, key=lambda call: (call.start, call.end)))
 
 
 def _identity(call: AiCall, node: AiFunction, place: Place) -> tuple[object, ...]:

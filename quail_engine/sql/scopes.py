@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from sqlglot import exp
 
+from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction
 
 
@@ -81,7 +82,10 @@ def _within(node: exp.Expr, ancestor: exp.Expr | None) -> bool:
 
 
 def holds_ai(node: exp.Expr | None) -> bool:
-    return node is not None and node.find(AiFunction) is not None
+    """Whether an expression's value depends on an AI call, its own or that of a select item that it names."""
+    if node is None:
+        return False
+    return any(isinstance(part, AiFunction) or holds_ai(item_of(part)) for part in node.find_all(AiFunction, exp.Column))
 
 
 def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp.Expr]:
