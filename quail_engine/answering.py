@@ -195,8 +195,8 @@ class Answering:
         ):
             if value > limit:
                 raise BudgetError(
-                    f"{estimate} of {model.name} would take this statement over {name} ({limit:,g}); nothing of it was asked. "
-                    f"Filter or limit the rows first, or raise {name}."
+                    f"{model.name}: {estimate} would take this statement over the setting {name} ({limit:,g}); nothing of it was "
+                    f"asked. Filter or limit the rows first, or raise {name} (in dbt: in the profile's quail: block)."
                 )
         return estimate
 
@@ -237,7 +237,7 @@ class Answering:
                 answers.setdefault(p.question, []).append((p.key, Answer(numbers, request.tokens)))
         for question, found in answers.items():
             base = model.question_key(question)
-            model.store.remember(base, question.template.text, found, model.name, model.engine.dtype)
+            model.store.remember(base, question.title, found, model.name, model.engine.dtype)
 
 
 def _by_labels(inquiry: Inquiry, tally: Tally) -> Iterator[tuple[Question, list[tuple[bytes, Arguments]]]]:
@@ -290,7 +290,7 @@ def _refuse_failures(inquiry: Inquiry, default_ratio: float) -> None:
     ratio = inquiry.max_error_ratio if inquiry.max_error_ratio is not None else default_ratio
     if inquiry.asked >= _RATIO_FROM and inquiry.failed > ratio * inquiry.asked:
         raise EngineError(
-            f"{inquiry.failed:,} of {inquiry.asked:,} requests of '{inquiry.question.template.text}' failed, more than "
+            f"{inquiry.failed:,} of {inquiry.asked:,} requests of '{inquiry.question.title}' failed, more than "
             f"max_error_ratio ({ratio:g}) allows. Nothing was written; the answers that came are kept. "
             "Raise max_error_ratio to take the failed rows as NULL."
         )

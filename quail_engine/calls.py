@@ -73,6 +73,12 @@ class Question:
     instructions: str = ""  # the option of that name: one sentence that explains the task
     examples: tuple[Example, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """The question in one line, for people: its template, and its labels where it has some."""
+        labels = f" into [{', '.join(label.text for label in self.labels)}]" if self.labels else ""
+        return self.template.text + labels
+
 
 @dataclass(frozen=True)
 class Options:

@@ -223,10 +223,7 @@ def clear(store: AnswerStore, question: str | None, model: str | None, before: A
 @_clear_errors
 def doctor(engine: str, model: str | None, answers: str | None) -> None:
     """Verify the model's files, load it, answer one question, and say what was found."""
-    settings = _settings(engine, model, answers)
-    if settings.engine == "local":
-        models_on_disk.check(settings.model, settings.models_path)
-    session = Session(settings)
+    session = Session(_settings(engine, model, answers))
     try:
         for name, value in session.check():
             click.echo(f"{name:>14}  {value}")

@@ -94,7 +94,11 @@ class Session:
             event.set()
 
     def check(self) -> list[tuple[str, str]]:
-        """What a user wants to know before a run: loads the model, answers one question. Raises QuailError."""
+        """What a user wants to know before a run: verifies and loads the model, answers one question. Raises QuailError."""
+        if self.settings.engine == "local":
+            from quail_engine.models import check
+
+            check(self.settings.model, self.settings.models_path)
         model = self._model(self.settings.model)
         with duckdb.connect() as connection:
             self.register(connection)

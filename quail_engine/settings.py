@@ -92,6 +92,9 @@ def _answers(value: Any, mock: bool) -> AnswersSettings:
 
 
 def _validate(settings: Settings) -> None:
+    for name in ("model", "models_path", "device", "mock_fail"):
+        if not isinstance(getattr(settings, name), (str, type(None))):
+            raise SettingsError(f"{name} must be a text, not {getattr(settings, name)!r}.")
     for name, choices in _CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
@@ -101,16 +104,18 @@ def _validate(settings: Settings) -> None:
         _number(settings, name, 0, float("inf"))
     for name in ("token_budget", "cpu_threads", "max_missing_per_round"):
         if getattr(settings, name) is not None:
-            _number(settings, name, 1, float("inf"))
-    if not isinstance(settings.mock_margin, Mapping):
-        raise SettingsError("mock_margin must map a phrase to a number, as {'phrase': 0.0}.")
+            _number(settings, name, 1, float("inf"), whole=True)
+    margins = settings.mock_margin
+    if not isinstance(margins, Mapping) or not all(isinstance(margin, (int, float)) for margin in margins.values()):
+        raise SettingsError(f"mock_margin must map a phrase to a number, as {{'phrase': 0.0}}, not {margins!r}.")
 
 
-def _number(settings: Settings, name: str, lowest: float, highest: float) -> None:
+def _number(settings: Settings, name: str, lowest: float, highest: float, whole: bool = False) -> None:
     value = getattr(settings, name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not lowest <= value <= highest:
         span = f"between {lowest:g} and {highest:g}" if highest != float("inf") else f"{lowest:g} or more"
-        raise SettingsError(f"{name} must be a number {span}, not {value!r}.")
+        raise SettingsError(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}.")
 
 
 def _nearest(key: str, known: tuple[str, ...] | list[str]) -> str:

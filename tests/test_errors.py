@@ -108,13 +108,19 @@ def test_unknown_settings_list_the_known() -> None:
         Settings.of({"answers": {"mode": "sometimes"}})
     with pytest.raises(SettingsError, match="max_requests must be a number 0 or more"):
         Settings.of({"max_requests": -1})
+    with pytest.raises(SettingsError, match="model must be a text, not 3"):
+        Settings.of({"model": 3})
+    with pytest.raises(SettingsError, match=r"cpu_threads must be a whole number 1 or more, not 1\.5"):
+        Settings.of({"cpu_threads": 1.5})
+    with pytest.raises(SettingsError, match="mock_margin must map a phrase to a number"):
+        Settings.of({"mock_margin": {"a": "b"}})
 
 
 @pytest.mark.parametrize(("limit", "value"), [("max_requests", 39), ("max_seconds", 0)])
 def test_budgets_refuse_before_the_first_request(limit: str, value: int) -> None:
     with quail_engine.connect(engine="mock", **{limit: value}) as con:
         con.sql("create table t as select i as id, 'text ' || i as body from range(40) r(i)")
-        with pytest.raises(BudgetError, match=rf"asking 40 \(≈ .* tokens, ≈ .* s\).*over {limit}") as caught:
+        with pytest.raises(BudgetError, match=rf"asking 40 \(≈ .* tokens, ≈ .* s\).*over the setting {limit}") as caught:
             con.sql("create table answers as select AI_FILTER('q', body) from t")
         assert "nothing of it was asked" in str(caught.value)
         assert con.sql("select count(*) n from duckdb_tables() where table_name = 'answers'").to_pylist() == [{"n": 0}]

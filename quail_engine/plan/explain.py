@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 
-from quail_engine.calls import AiCall, Kind, Task
+from quail_engine.calls import AiCall, Kind
 from quail_engine.plan.physical import AskStep, FirstRows, PhysicalPlan, Rounds
 
 _FUNCTIONS = {
@@ -85,11 +85,8 @@ def _details(call: AiCall) -> Iterator[str]:
 
 def _question(call: AiCall) -> str:
     """The call in one line: function, template, labels."""
-    text = f"{_FUNCTIONS[call.kind]} '{call.question.template.text}'"
-    if call.question.task is not Task.JUDGE:
-        labels = ", ".join(label.text for label in call.question.labels) or f"labels in {call.labels_argument}"
-        text += f" into [{labels}]"
-    return _short(text)
+    text = f"{_FUNCTIONS[call.kind]} '{call.question.title}'"
+    return _short(f"{text} into labels of {call.labels_argument}" if call.labels_argument else text)
 
 
 def _short(text: str) -> str:
