@@ -196,7 +196,8 @@ class Answering:
             if value > limit:
                 raise BudgetError(
                     f"{model.name}: {estimate} would take this statement over the setting {name} ({limit:,g}); "
-                    f"nothing of it was asked. Filter or limit the rows first, or raise {name} (dbt: the profile's quail: block)."
+                    "nothing of it was asked. Filter or limit the rows first, or raise the setting "
+                    "(in dbt: in the profile's quail: block)."
                 )
         return estimate
 
