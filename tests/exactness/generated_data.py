@@ -20,12 +20,12 @@ Data = tuple[list[Row], list[Row]]
 
 
 def data(seed: int) -> Data:
-    """Rows of t and u. A third of the seeds gives no NULL at all, so that both cases occur in every position."""
+    """Rows of t and u. A quarter of the seeds gives no NULL at all, so that both cases occur in every position."""
     random = Random(f"rows {seed}")
-    nulls = [None] * random.choice([0, 4, 4])
-    texts, keys = [*random.sample(TEXTS, 6), *nulls], [0, 0, 1, 1, 2, 3, *nulls[:1]]
-    t = [(i, random.choice(keys), random.choice(texts), random.choice(texts)) for i in range(1, random.randint(3, 10))]
-    u = [(i, random.choice(keys), random.choice(texts)) for i in range(1, random.choice([1, 3, 4, 5, 6, 7]))]
+    nulls = [None] * random.choice([0, 5, 5, 5])
+    texts, keys = [*random.sample(TEXTS, 7), *nulls], [0, 0, 1, 1, 2, 3, *nulls[:1]]
+    t = [(i, random.choice(keys), random.choice(texts), random.choice(texts)) for i in range(1, random.randint(4, 11))]
+    u = [(i, random.choice(keys), random.choice(texts)) for i in range(1, random.choice([1, 4, 5, 6, 7, 8]))]
     return t, u
 
 

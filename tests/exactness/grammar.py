@@ -41,7 +41,7 @@ class Writer:
 
     def __init__(self, random: Random, reserved: int) -> None:
         self._random = random
-        self._left = random.randint(max(2, reserved), MOST_CALLS) if random.randrange(4) else reserved
+        self._left = random.randint(max(2, reserved), MOST_CALLS) if random.randrange(6) else reserved
         self._reserved = reserved
 
     def ask(self, scope: Scope) -> Expression:
@@ -52,7 +52,7 @@ class Writer:
     def maybe(self, scope: Scope) -> Expression | None:
         """An expression with calls, without calls, or none."""
         room = self._left - self._reserved
-        kind = self.one("none", "cheap", "asks", "asks")
+        kind = self.one("none", "none", "cheap", "asks", "asks")
         if kind == "none" or (kind == "asks" and room < 1):
             return None
         return self._cheap(scope) if kind == "cheap" else self._expression(scope, room)
@@ -64,7 +64,7 @@ class Writer:
         return self._random.randrange(of) == 0
 
     def _expression(self, scope: Scope, room: int) -> Expression:
-        calls = self._random.randint(1, min(3, room))
+        calls = max(self._random.randint(1, min(4, room)) for _ in range(2))
         leaves: list[Expression] = []
         while calls > 0:
             nested = calls > 1 and self._chance(4)
@@ -101,7 +101,7 @@ class Writer:
             return (
                 self._judge(self._classify(text)) if self._chance(2) else Asks(self._classify(self._classify(text)), " = 'x'")
             )
-        kind = self.one("judge", "judge", "judge", "pair", "pair", "classify", "classify", "constant")
+        kind = self.one("judge", "judge", "judge", "judge", "pair", "pair", "pair", "classify", "classify", "constant")
         if kind == "pair" and len(scope.texts) > 1:
             return self._pair(scope)
         if kind == "classify":
@@ -110,7 +110,9 @@ class Writer:
 
     def _judge(self, document: str | Call) -> Asks:
         form = self.one("prompt", "prompt", "short", "score", "threshold", "bare")
-        if form == "bare":
+        if form == "bare" and not str(document).startswith(
+            "'"
+        ):  # a literal alone is a constant prompt to us, a document to the oracle
             return Asks(Call(("judge", "{0}"), "AI_FILTER(", (document,), ")"))
         template = self.one(*_JUDGE)
         question = ("judge", template)
@@ -146,7 +148,7 @@ class Writer:
         kind = self.one(*JOINS[1:-1]) if asks_in_on else self.one(*JOINS)
         scope = T if kind == "none" else self._joined(T, kind, "u", asks_in_on)
         if kind not in ("none", "cross") and self._chance(5):
-            scope = self._joined(scope, self.one("inner", "left", "semi", "anti"), "w", False)
+            scope = self._joined(scope, self.one("inner", "left", "right", "full", "semi", "anti"), "w", False)
         return scope
 
     def filtered(self, scope: Scope | None = None) -> Scope:

@@ -8,6 +8,7 @@ predicate goes, too.
 from __future__ import annotations
 
 from bound import Bound, Site
+from expressions import Call
 from generated_data import Data
 from queries import Query
 
@@ -16,8 +17,24 @@ _FILTERED_OUTSIDE = ("derived table", "cte once", "cte twice")
 
 
 def may_ask_more(query: Query) -> bool:
-    """A condition over a SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction."""
-    return any(_is_pushed(site) and _decides(site.rows.source) for site in query.sites)
+    """A condition over a SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction.
+
+    A NULLIF in a branch that a call decides, too.
+    """
+    pushed = any(_is_pushed(site) and _decides(site.rows.source) for site in query.sites)
+    return pushed or any("nullif" in guarded.around[1:] for site in query.sites for guarded in site.calls())
+
+
+def nothing_to_join(query: Query, rows: Data) -> bool:
+    """The other table has no row: a condition is pushed below an inner join whose key is its dependency, and asks all rows."""
+    return not rows[1] and any(" join u" in site.rows.source for site in query.sites)
+
+
+def may_fail(query: Query) -> bool:
+    """A call in another's argument beside a pair: the query that lists the pairs is broken."""
+    calls = [guarded.call for site in query.sites for guarded in site.calls()]
+    nested = any(isinstance(argument, Call) for call in calls for argument in call.arguments)
+    return nested and any(len(call.arguments) > 1 for call in calls)
 
 
 def _is_pushed(site: Site) -> bool:

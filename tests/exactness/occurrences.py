@@ -28,19 +28,18 @@ class Occurrences:
                 self._forms[form, null] += 1
 
     def rare(self, least: int) -> list[str]:
-        """The positions, join kinds and forms, with and without NULL, that occurred fewer than `least` times."""
-        totals = Counter[tuple[str, bool]]()
+        """What occurred fewer than `least` times: positions, and join kinds and forms with and without NULL."""
+        joins, positions = Counter[tuple[str, bool]](), Counter[str]()
         for (position, join, null), count in self._cells.items():
-            totals[position, null] += count
-            totals[f"join: {join}", null] += count
-        totals += self._forms
-        names = [*POSITIONS, *(f"join: {join}" for join in JOINS), *FORMS]
-        wanted = [(n, null) for n in names for null in (False, True) if not (n in _NEVER_NULL and null)]
-        return [
-            f"{name}, {'NULL' if null else 'no NULL'}: {totals[name, null]}"
-            for name, null in wanted
-            if totals[name, null] < least
-        ]
+            positions[position] += count
+            joins[join, null] += count
+        found = [f"{position}: {positions[position]}" for position in POSITIONS if positions[position] < least]
+        for names, counts in ((JOINS, joins), (FORMS, self._forms)):
+            cases = [(name, null) for name in names for null in (False, True) if not (null and name in _NEVER_NULL)]
+            found += [
+                f"{n}, {'NULL' if null else 'no NULL'}: {counts[n, null]}" for n, null in cases if counts[n, null] < least
+            ]
+        return found
 
     def table(self) -> str:
         """Calls that met a NULL / that did not, by position and join kind, and by form."""

@@ -12,6 +12,8 @@ TABLES = """
 create table t as select i as id, i % 4 as k, 'text ' || i as a, 'other ' || i as b from range(8) r(i);
 create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
 create table same as select i as id, 'late' as a from range(5) r(i);
+create table many as select i as id, 'key ' || i as k, 'text ' || i as a from range(1000) r(i);
+create table even as select 'key ' || 2 * i as k from range(500) r(i);
 """
 PAIR = "AI_FILTER(PROMPT('hashed {0} {1}', t.b, u.c))"
 
@@ -80,3 +82,26 @@ def test_subquery_in_a_semi_joins_on(sql: str) -> None:
     oracle.execute(TABLES)
     oracle.execute(sql)
     requests(sql)
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="the dependency is the join key, which DuckDB takes from the other side"
+)
+def test_condition_over_an_inner_join() -> None:
+    # Even ids have a partner.
+    assert requests("select m.id from many m join even e on m.k = e.k where AI_CLASSIFY(m.a, ['x', 'y']) = 'x'") == 500
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="NULLIF names its operand twice: DuckDB evaluates it once, for all rows"
+)
+def test_nullif_in_a_branch_that_a_call_decides() -> None:
+    assert requests("select coalesce(AI_FILTER('p', a), nullif(AI_FILTER('q', b), id = 3)) from t") == 8
+
+
+@pytest.mark.xfail(
+    raises=duckdb.ParserException, strict=True, reason="the query that lists pairs puts TRUE for a call and for its argument"
+)
+def test_nested_call_beside_a_pair() -> None:
+    nested = "AI_FILTER(PROMPT('p {0}', AI_CLASSIFY(t.a, ['x', 'y'])))"
+    assert requests(f"select t.id from t join u on t.k = u.k and {nested} and {PAIR}") > 0
