@@ -56,6 +56,11 @@ def reference() -> duckdb.DuckDBPyConnection:
         (f"select s1.w.id from s1.w join s2.w on s1.w.id = s2.w.id where {LA} order by 1", 5),
         (f"select count(*) from (select * from t) join u using (k) where {LA}", 4),
         (f"select id, {LA} as x, coalesce(x, AI_FILTER('Mentions ''x''?', b)) y from t order by id", 4 + 1),
+        (f"select t.id from t semi join u on t.k in (select x.k from u x) and {LA} where t.id < 5 order by 1", 4),
+        (
+            "select t.id from t join u on t.k = u.k and AI_FILTER(PROMPT('p {0}', AI_CLASSIFY(t.a, ['x', 'y']))) and AI_JOIN(PROMPT('{0} shares {1}', t.b, u.c)) order by 1",
+            12,
+        ),
         (f"with c as (select * from t) select c.id as update from c where {LA} order by 1", 4),
         (f"select count(*) from t where {'case when id = 9 then true else ' * 60} {LA} {'end ' * 60}", 4),
         (f"select count(*) from t where {' and '.join(['id > 0'] * 700)} and {LA}", 4),

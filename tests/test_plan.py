@@ -104,11 +104,12 @@ def test_levels(sql: str, levels: list[int]) -> None:
     ("sql", "depends"),
     [
         ("select * from t where AI_FILTER('a', t.x)", ()),
-        ("select * from t join u on t.k = u.k where AI_FILTER('a', t.x)", ('"u"."k"',)),
+        ("select * from t join u on t.k = u.k where AI_FILTER('a', t.x)", ('("u" IS NULL)',)),
+        ("select u.v from t join u on t.k = u.k where AI_FILTER('a', t.x)", ('"u"."v"',)),
         ("select * from t join u using (k) where AI_FILTER('a', t.x)", ('("u" IS NULL)',)),
-        ("select * from t join u on t.k = u.k where AI_FILTER('a', x)", ('"t"."k"', '"u"."k"')),
+        ("select * from t join u on t.k = u.k where AI_FILTER('a', x)", ('("t" IS NULL)', '("u" IS NULL)')),
         ("select * from t semi join u on t.k = u.k where AI_FILTER('a', t.x)", ()),
-        ("select * from t join u on t.k = u.k and AI_FILTER('a', t.x) join v on v.k = u.k", ('"u"."k"',)),
+        ("select * from t join u on t.k = u.k and AI_FILTER('a', t.x) join v on v.k = u.k", ('("u" IS NULL)',)),
         ("select AI_FILTER('a', max(t.x)) from t join u on t.k = u.k group by t.k", ()),
     ],
 )

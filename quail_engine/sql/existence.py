@@ -23,11 +23,15 @@ def group_of(node: AiFunction, place: Place) -> tuple[str, ...] | None:
     """
     if place.clause is Clause.ON and place.join is not None and _kind(place.join) in ("SEMI", "ANTI"):
         condition = place.join.args["on"]
+        if condition.find(exp.Query) is not None:  # columns of a query inside cannot be read out here
+            return None
         return _columns_outside(condition, {name_of(place.join.this)}) if _alone(node, condition) else None
     select = place.scope
     if place.clause is not Clause.WHERE or not isinstance(select, exp.Select) or not isinstance(select.parent, exp.Exists):
         return None
     if any(select.args.get(key) for key in _COUNTS_ROWS) or not _alone(node, select.args["where"].this):
+        return None
+    if any(inner is not select for inner in select.find_all(exp.Select)):
         return None
     if sum(1 for _ in select.find_all(AiFunction)) > 1 or any(map(_is_aggregate, select.expressions)):
         return None

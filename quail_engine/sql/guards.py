@@ -56,7 +56,10 @@ def _conditions(child: exp.Expr, around: exp.Expr, source: Source) -> Iterator[s
 
 def _siblings(child: exp.Expr, around: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
     other = around.expression if child is around.this else around.this
-    return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s)]
+    join = around.find_ancestor(exp.Join, exp.Select)
+    # DuckDB binds a subquery in the ON of a SEMI or ANTI join, but not a copy of it inside a function's arguments.
+    bound = not isinstance(join, exp.Join) or str(join.args.get("kind") or "").upper() not in ("SEMI", "ANTI")
+    return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s) and (bound or not s.find(exp.Query))]
 
 
 def _failed(case: exp.Case, before: exp.If | None, source: Source) -> Iterator[str]:
@@ -135,7 +138,8 @@ def _column_of(name: str, scope: exp.Select) -> str:
     if not name:
         return ""
     for column in scope.find_all(exp.Column):
-        plain = not isinstance(column.this, exp.Star) and not column.args.get("db")
+        # Not a key of the join: DuckDB would read it from the other side, and push the call below the join all the same.
+        plain = not isinstance(column.this, exp.Star) and not column.args.get("db") and not isinstance(column.parent, exp.EQ)
         if plain and table_of(column) == name.lower() and column.find_ancestor(exp.Select) is scope:
             return f"{_quoted(name)}.{_quoted(column.name)}"
     return f"({_quoted(name)} IS NULL)"

@@ -74,7 +74,11 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     Other AI conditions count as TRUE, or as their answer table where they have one.
     """
     call = query.calls[space.call]
-    stands = {i: _membership(call_, tables[i]) if i in tables else "TRUE" for i, call_ in enumerate(query.calls)}
+    stands = {
+        i: _membership(other, tables[i]) if i in tables else "TRUE"
+        for i, other in enumerate(query.calls)
+        if not _is_inside_another(query, i)
+    }
     ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
     columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(call.arguments))
     conditions = [f"({_spliced(query, condition, stands, [])})" for condition in space.conditions]
@@ -86,10 +90,14 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
 
 def _stand_in(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> str | None:
     """What replaces a call; None for one that lies inside another's argument, whose text is spliced with it."""
-    call = query.calls[index]
-    if any(other.start < call.start and call.end <= other.end for other in query.calls):
+    if _is_inside_another(query, index):
         return None
-    return _membership(call, tables[index]) if index in tables else _look_up(query, index, tags)
+    return _membership(query.calls[index], tables[index]) if index in tables else _look_up(query, index, tags)
+
+
+def _is_inside_another(query: Query, index: int) -> bool:
+    call = query.calls[index]
+    return any(other.start < call.start and call.end <= other.end for other in query.calls)
 
 
 def _look_up(query: Query, index: int, tags: Sequence[str]) -> str:
