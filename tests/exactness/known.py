@@ -7,17 +7,19 @@ predicate goes, too.
 
 from __future__ import annotations
 
+import re
+
 from bound import Bound, Site
-from expressions import Call
 from generated_data import Data
-from queries import Query
+from positions import Query
 
 _OF_GROUPS_AND_WINDOWS = ("having", "qualify", "aggregate filter")
+_DROPPING = re.compile(r"(?<! left)(?<! right)(?<! full)(?<! cross) join [uce]\b")
 _FILTERED_OUTSIDE = ("derived table", "cte once", "cte twice")
 
 
 def may_ask_more(query: Query) -> bool:
-    """A condition over a SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction.
+    """A condition over an INNER, SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction.
 
     A NULLIF in a branch that a call decides, too.
     """
@@ -25,24 +27,12 @@ def may_ask_more(query: Query) -> bool:
     return pushed or any("nullif" in guarded.around[1:] for site in query.sites for guarded in site.calls())
 
 
-def nothing_to_join(query: Query, rows: Data) -> bool:
-    """The other table has no row: a condition is pushed below an inner join whose key is its dependency, and asks all rows."""
-    return not rows[1] and any(" join u" in site.rows.source for site in query.sites)
-
-
-def may_fail(query: Query) -> bool:
-    """A call in another's argument beside a pair: the query that lists the pairs is broken."""
-    calls = [guarded.call for site in query.sites for guarded in site.calls()]
-    nested = any(isinstance(argument, Call) for call in calls for argument in call.arguments)
-    return nested and any(len(call.arguments) > 1 for call in calls)
-
-
 def _is_pushed(site: Site) -> bool:
     return site.position in _FILTERED_OUTSIDE or (site.drops and site.position not in _OF_GROUPS_AND_WINDOWS)
 
 
 def _decides(source: str) -> bool:
-    return any(word in source for word in (" semi join ", " anti join ", "AI_"))
+    return "AI_" in source or _DROPPING.search(source) is not None
 
 
 def slack(bound: Bound, rows: Data) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 
 from bound import Bound
@@ -55,9 +54,6 @@ class Occurrences:
     def _pair(self, position: str, joins: tuple[str, ...]) -> str:
         met, not_met = (sum(self._cells[position, join, null] for join in joins) for null in (True, False))
         return f"{met}/{not_met}"
-
-    def show(self) -> None:
-        sys.__stderr__.write(f"\n{self.table()}\n")
 
 
 _NEVER_NULL = ("constant",)

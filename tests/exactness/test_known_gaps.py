@@ -96,3 +96,14 @@ def test_condition_over_an_inner_join() -> None:
 )
 def test_nullif_in_a_branch_that_a_call_decides() -> None:
     assert requests("select coalesce(AI_FILTER('p', a), nullif(AI_FILTER('q', b), id = 3)) from t") == 8
+
+
+@pytest.mark.xfail(raises=AssertionError, strict=True, reason="DuckDB folds the dependency (u IS NULL) to FALSE")
+def test_condition_over_an_inner_join_in_a_set_operation() -> None:
+    # One text is left by the join: 'b'.
+    with quail_engine.connect(engine="mock") as con:
+        con.sql("create table t as select * from (values (1, 0, null), (2, 3, 'b'), (3, 2, 'x')) v(id, k, a)")
+        con.sql("create table u as select * from (values (1, 1, ''), (2, 3, 'b'), (3, 1, null)) v(uid, k, c)")
+        one = "select t.a from t, u where case when t.a is not null then t.id > 2 else exists (select 1 from u x where x.k = t.k) end"
+        con.sql(f"{one} union all select t.a from t join u on t.k = u.k where AI_FILTER('q', t.a) is null")
+        assert con.report.asked == 1
