@@ -475,3 +475,17 @@ def test_a_filter_is_asked_before_the_pairs(con: Connection) -> None:
     written = refund[:-1] + ", {'order': 'as_written'})"
     assert rows(con, f"select count(*) from {join} where {written}") == [(5,)]
     assert con.report.recalled + con.report.asked == 40 + 10
+
+
+def test_a_condition_stays_above_its_join(con: Connection) -> None:
+    # One text is left by the join: 'b'. DuckDB would know a row IS NULL to be FALSE, and move the call below the join.
+    con.sql("create table a as select * from (values (1, 0, null), (2, 3, 'b'), (3, 2, 'x')) v(id, k, a)")
+    con.sql("create table b as select * from (values (1, 1, ''), (2, 3, 'b'), (3, 1, null)) v(uid, k, c)")
+    one = (
+        "select a.a from a, b where case when a.a is not null then a.id > 2 else exists (select 1 from b x where x.k = a.k) end"
+    )
+    con.sql(f"{one} union all select a.a from a join b on a.k = b.k where AI_FILTER('q', a.a) is null")
+    assert con.report.asked == 1
+    con.sql("create table nothing as select * from b where false")
+    con.sql("select a.k from a right join nothing n on a.k = n.k where AI_FILTER('another', a.a)")
+    assert con.report.asked == 0

@@ -7,19 +7,16 @@ predicate goes, too.
 
 from __future__ import annotations
 
-import re
-
 from bound import Bound, Site
 from generated_data import Data
 from positions import Query
 
 _OF_GROUPS_AND_WINDOWS = ("having", "qualify", "aggregate filter")
-_DROPPING = re.compile(r"(?<! left)(?<! right)(?<! full)(?<! cross) join [uce]\b")
 _FILTERED_OUTSIDE = ("derived table", "cte once", "cte twice")
 
 
 def may_ask_more(query: Query) -> bool:
-    """A condition over an INNER, SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction.
+    """A condition over a SEMI or ANTI join, or over one that asks: it is pushed down, or both become one conjunction.
 
     A NULLIF in a branch that a call decides, too.
     """
@@ -32,7 +29,7 @@ def _is_pushed(site: Site) -> bool:
 
 
 def _decides(source: str) -> bool:
-    return "AI_" in source or _DROPPING.search(source) is not None
+    return any(word in source for word in (" semi join ", " anti join ", "AI_"))
 
 
 def slack(bound: Bound, rows: Data) -> int:

@@ -11,7 +11,6 @@ import quail_engine
 TABLES = """
 create table t as select i as id, i % 4 as k, 'text ' || i as a, 'other ' || i as b from range(8) r(i);
 create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
-create table nothing as select * from u where false;
 create table same as select i as id, 'late' as a from range(5) r(i);
 create table many as select i as id, 'key ' || i as k, 'text ' || i as a from range(1000) r(i);
 create table even as select 'key ' || 2 * i as k from range(500) r(i);
@@ -97,19 +96,3 @@ def test_condition_over_an_inner_join() -> None:
 )
 def test_nullif_in_a_branch_that_a_call_decides() -> None:
     assert requests("select coalesce(AI_FILTER('p', a), nullif(AI_FILTER('q', b), id = 3)) from t") == 8
-
-
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="DuckDB folds the dependency (u IS NULL) to FALSE")
-def test_condition_over_an_inner_join_in_a_set_operation() -> None:
-    # One text is left by the join: 'b'.
-    with quail_engine.connect(engine="mock") as con:
-        con.sql("create table t as select * from (values (1, 0, null), (2, 3, 'b'), (3, 2, 'x')) v(id, k, a)")
-        con.sql("create table u as select * from (values (1, 1, ''), (2, 3, 'b'), (3, 1, null)) v(uid, k, c)")
-        one = "select t.a from t, u where case when t.a is not null then t.id > 2 else exists (select 1 from u x where x.k = t.k) end"
-        con.sql(f"{one} union all select t.a from t join u on t.k = u.k where AI_FILTER('q', t.a) is null")
-        assert con.report.asked == 1
-
-
-@pytest.mark.xfail(raises=AssertionError, strict=True, reason="WHERE makes the RIGHT join an inner one, and is pushed below it")
-def test_condition_over_a_right_join_that_it_makes_inner() -> None:
-    assert requests("select t.k from t right join nothing u on t.k = u.k where AI_FILTER('q', t.b)") == 0
