@@ -489,3 +489,11 @@ def test_a_condition_stays_above_its_join(con: Connection) -> None:
     con.sql("create table nothing as select * from b where false")
     con.sql("select a.k from a right join nothing n on a.k = n.k where AI_FILTER('another', a.a)")
     assert con.report.asked == 0
+
+
+@pytest.mark.parametrize("join", ["semi", "anti"])
+@pytest.mark.parametrize("condition", ["not AI_FILTER('q', t.body)", "AI_CLASSIFY(t.body, ['x', 'y']) = 'x'"])
+def test_a_condition_over_a_semi_join(con: Connection, join: str, condition: str) -> None:
+    # Teams 0 to 2 are in `teams`: 30 tickets have one of them, 70 another.
+    con.sql(f"select t.id from tickets t {join} join teams u on t.team = u.team where {condition}")
+    assert con.report.asked == {"semi": 30, "anti": 70}[join]

@@ -6,15 +6,17 @@ blind on rows that SQL would not have shown it; a column of each other relation 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from quail_engine.sql.dialect import AiFunction, has_span
+from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, relations, table_of
 from quail_engine.sql.source import Source
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
+_RELATION = re.compile(r"(?is).*?\bjoin\b(.*)\bon\s*\Z")
 _ROOTS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 
 
@@ -26,7 +28,21 @@ def guard_of(call: AiFunction, source: Source) -> str:
     while around is not None and not isinstance(around, _BOUNDARIES):
         conditions += _conditions(child, around, source)
         child, around = around, around.parent
+    if isinstance(around, exp.Where) and isinstance(around.parent, exp.Select):
+        conditions += _met_by_joins(around.parent, source)
     return " AND ".join(dict.fromkeys(conditions))
+
+
+def _met_by_joins(select: exp.Select, source: Source) -> Iterator[str]:
+    """What SEMI and ANTI joins demand of the rows that WHERE sees: nothing of their relation can be a dependency there."""
+    for join in select.args.get("joins") or ():
+        kind = str(join.args.get("kind") or "").upper()
+        on = join.args.get("on")
+        if kind in ("SEMI", "ANTI") and on is not None and not holds_ai(join) and has_span(join):
+            relation = _RELATION.match(source.text[span(join)[0] : span(on)[0]])
+            if relation:
+                test = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
+                yield f"{test} (SELECT 1 FROM {relation[1]} WHERE {source.sql(on)})"
 
 
 def _conditions(child: exp.Expr, around: exp.Expr, source: Source) -> Iterator[str]:

@@ -26,16 +26,6 @@ def requests(sql: str) -> int:
 
 
 @pytest.mark.xfail(
-    raises=AssertionError, strict=True, reason="the condition is pushed below the join, and nothing of u can be a dependency"
-)
-@pytest.mark.parametrize("join", ["semi", "anti"])
-@pytest.mark.parametrize("condition", ["not AI_FILTER('q', t.a)", "AI_CLASSIFY(t.a, ['x', 'y']) = 'x'"])
-def test_condition_over_a_semi_join(join: str, condition: str) -> None:
-    # k is 0 or 1 in four of eight rows.
-    assert requests(f"select t.id from t {join} join u on t.k = u.k where {condition}") == 4
-
-
-@pytest.mark.xfail(
     raises=AssertionError, strict=True, reason="DuckDB evaluates ON of an inner join and WHERE as one conjunction"
 )
 def test_condition_over_an_on_that_asks() -> None:
