@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -31,6 +32,8 @@ _numbers = itertools.count(1)
 
 _TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
 _WASTE = 4  # a LIMIT's rounds grow by a quarter of what was asked: at most a fifth of all questions is asked in vain
+
+_ROW = "__quail_row"
 
 Deliver = Callable[[str], object]
 
@@ -137,7 +140,8 @@ class _Run:
             self._rounds(render(query, self._look_ups.tags, self._plan.tables, names))
             rows = self._write() if query.form is not Form.QUERY else -1
         if query.form is Form.QUERY:
-            self._deliver(f"SELECT {self._columns(names)} FROM {RESULT}")
+            order = f" ORDER BY {_ROW}" if self._numbered else ""
+            self._deliver(f"SELECT {self._columns(names)} FROM {RESULT}{order}")
         else:
             self._deliver(f'SELECT CAST({rows} AS BIGINT) AS "Count"')  # what DuckDB itself answers
         return rows
@@ -231,7 +235,7 @@ class _Run:
             self._look_ups.start(level)
             try:
                 if keep:
-                    self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {sql}").fetchall()
+                    self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {self._kept(sql)}").fetchall()
                 else:
                     for _ in self._cursor.sql(sql).to_arrow_reader():
                         pass
@@ -316,10 +320,19 @@ class _Run:
         assert not self._look_ups.missing(), "the statement met an input that its SELECT did not"
         return _count(count)
 
+    @cached_property
+    def _numbered(self) -> bool:
+        """Whether a query's rows are numbered, because a table would not keep their order."""
+        keeps = self._one("SELECT current_setting('preserve_insertion_order')") == "True"
+        return self._query.form is Form.QUERY and not keeps
+
+    def _kept(self, sql: str) -> str:
+        return f"SELECT *, row_number() OVER () AS {_ROW} FROM ({sql})" if self._numbered else sql
+
     def _columns(self, names: list[str]) -> str:
         """The result's columns under the names that the query gives them: a table cannot have one name twice."""
         wanted = self._cursor.sql(render(self._query, self._look_ups.tags, {}, names)).columns
-        have = self._cursor.sql(f"FROM {RESULT}").columns
+        have = [column for column in self._cursor.sql(f"FROM {RESULT}").columns if column != _ROW]
         return ", ".join(f"{_quoted(h)} AS {_quoted(w)}" if h != w else _quoted(h) for h, w in zip(have, wanted, strict=True))
 
     def _report(self, rows: int) -> RunReport:

@@ -154,3 +154,13 @@ def test_duckdbs_error_is_not_hidden_by_ours(con: Connection) -> None:
     with pytest.raises(duckdb.ConversionException):
         con.sql(sql)
     assert con.sql("select 1 one").to_pylist() == [{"one": 1}]
+
+
+def test_order_by_holds_where_tables_keep_no_order(con: Connection) -> None:
+    con.sql(
+        "set threads = 4; set preserve_insertion_order = false; create table many as select i as id, 'text ' || (i % 7) as body from range(300000) r(i)"
+    )
+    found = con.sql("select id, AI_FILTER('q', body) as x, id from many order by id desc")
+    assert found.column(0).to_pylist() == list(range(299_999, -1, -1))
+    assert found.column_names == ["id", "x", "id"]
+    con.sql("reset preserve_insertion_order")
