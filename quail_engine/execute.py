@@ -26,7 +26,7 @@ from quail_engine.plan import AskStep, PhysicalPlan, build, explain, lower, opti
 from quail_engine.progress import Listener, Warned
 from quail_engine.report import RunReport
 from quail_engine.settings import Settings
-from quail_engine.sql import Form, Query, RowLimit, analyze, candidates_query, render, render_written, split
+from quail_engine.sql import Form, Query, RowLimit, analyze, candidates_query, quoted, render, render_written, split
 
 _numbers = itertools.count(1)
 
@@ -333,7 +333,7 @@ class _Run:
         """The result's columns under the names that the query gives them: a table cannot have one name twice."""
         wanted = self._cursor.sql(render(self._query, self._look_ups.tags, {}, names)).columns
         have = [column for column in self._cursor.sql(f"FROM {RESULT}").columns if column != _ROW]
-        return ", ".join(f"{_quoted(h)} AS {_quoted(w)}" if h != w else _quoted(h) for h, w in zip(have, wanted, strict=True))
+        return ", ".join(f"{quoted(h)} AS {quoted(w)}" if h != w else quoted(h) for h, w in zip(have, wanted, strict=True))
 
     def _report(self, rows: int) -> RunReport:
         tally = self._answering.tally
@@ -378,7 +378,3 @@ def _literal(text: str) -> str:
 def _count(rows: list[tuple[Any, ...]]) -> int:
     """Rows that a statement says it wrote; none when it says nothing, as CREATE TABLE IF NOT EXISTS of one that does."""
     return int(rows[0][0]) if rows else 0
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -82,7 +82,3 @@ class Terminal:
             return
         self._last = now
         self._console.print(f"quail: {event}", markup=False, soft_wrap=True)
-
-
-def silent(_: Event) -> None:
-    """A listener for those who want none."""

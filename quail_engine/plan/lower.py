@@ -16,7 +16,7 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         assert anchor is not None or not isinstance(condition, AiJoin), "a join is lowered before its anchor was chosen"
         order = "" if anchor is None else f" ORDER BY a{anchor}"
         source = RunSql(pairs_query(plan.query, condition.space, tables) + order)
-        table = AnswerTable(f"{table_prefix}_{number}", condition.call, len(plan.call(condition.call).arguments))
+        table = AnswerTable(f"{table_prefix}_{number}", condition.call)
         steps.append(AskStep(source, Ask(condition.call, anchor), table))
         tables[condition.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)

@@ -28,7 +28,6 @@ class AnswerTable:
 
     name: str
     call: int
-    columns: int
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze
 from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, OPEN, candidates_query, pairs_query, render, render_written
+from quail_engine.sql.source import quoted
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "labels_problem",
     "mentions_ai",
     "pairs_query",
+    "quoted",
     "render",
     "render_written",
     "split",

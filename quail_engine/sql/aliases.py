@@ -15,7 +15,7 @@ def note_aliases(tree: exp.Expr) -> None:
             items |= {r.alias.lower(): r.this for r in star.args.get("replace") or () if isinstance(r, exp.Alias)}
         for column in select.find_all(exp.Column) if items else ():
             item = None if column.table else items.get(column.name.lower())
-            if item is not None and column.find_ancestor(exp.Select) is select and not _inside(column, item):
+            if item is not None and column.find_ancestor(exp.Select) is select and not is_within(column, item):
                 column.meta[_ITEM] = item
 
 
@@ -29,7 +29,8 @@ def item_of(column: exp.Expr) -> exp.Expr | None:
     return found if isinstance(found, exp.Expr) else None
 
 
-def _inside(node: exp.Expr, around: exp.Expr) -> bool:
+def is_within(node: exp.Expr, around: exp.Expr | None) -> bool:
+    """Whether `around` is a node or one of its ancestors."""
     parent: exp.Expr | None = node
     while parent is not None:
         if parent is around:

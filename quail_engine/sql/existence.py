@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction
-from quail_engine.sql.scopes import Clause, Place, name_of, operands, relations, table_of
+from quail_engine.sql.scopes import Clause, Place, kind_of, name_of, operands, relations, table_of
 
 _COUNTS_ROWS = ("group", "having", "qualify", "distinct", "limit", "offset", "with_", "laterals")
 
@@ -21,7 +21,7 @@ def group_of(node: AiFunction, place: Place) -> tuple[str, ...] | None:
 
     A column whose relation cannot be told is counted in: that makes groups smaller and never wrong.
     """
-    if place.clause is Clause.ON and place.join is not None and _kind(place.join) in ("SEMI", "ANTI"):
+    if place.clause is Clause.ON and place.join is not None and kind_of(place.join) in ("SEMI", "ANTI"):
         condition = place.join.args["on"]
         if condition.find(exp.Query) is not None:  # columns of a query inside cannot be read out here
             return None
@@ -36,10 +36,6 @@ def group_of(node: AiFunction, place: Place) -> tuple[str, ...] | None:
     if sum(1 for _ in select.find_all(AiFunction)) > 1 or any(map(_is_aggregate, select.expressions)):
         return None
     return _columns_outside(select, {name_of(relation) for relation in relations(select)})
-
-
-def _kind(join: exp.Join) -> str:
-    return str(join.args.get("kind") or "").upper()
 
 
 def _alone(node: AiFunction, condition: exp.Expr) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, relations, table_of
-from quail_engine.sql.source import Source
+from quail_engine.sql.scopes import Clause, Place, holds_ai, kind_of, operands, relations, table_of
+from quail_engine.sql.source import Source, quoted
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
 _RELATION = re.compile(r"(?is).*?\bjoin\b(.*)\bon\s*\Z")
@@ -36,7 +36,7 @@ def guard_of(call: AiFunction, source: Source) -> str:
 def _met_by_joins(select: exp.Select, source: Source) -> Iterator[str]:
     """What SEMI and ANTI joins demand of the rows that WHERE sees: nothing of their relation can be a dependency there."""
     for join in select.args.get("joins") or ():
-        kind = str(join.args.get("kind") or "").upper()
+        kind = kind_of(join)
         on = join.args.get("on")
         if kind in ("SEMI", "ANTI") and on is not None and not holds_ai(join) and has_span(join):
             relation = _RELATION.match(source.text[span(join)[0] : span(on)[0]])
@@ -74,7 +74,7 @@ def _siblings(child: exp.Expr, around: exp.Expr, connector: type[exp.Expr]) -> l
     other = around.expression if child is around.this else around.this
     join = around.find_ancestor(exp.Join, exp.Select)
     # DuckDB binds a subquery in the ON of a SEMI or ANTI join, but not a copy of it inside a function's arguments.
-    bound = not isinstance(join, exp.Join) or str(join.args.get("kind") or "").upper() not in ("SEMI", "ANTI")
+    bound = not isinstance(join, exp.Join) or kind_of(join) not in ("SEMI", "ANTI")
     return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s) and (bound or not s.find(exp.Query))]
 
 
@@ -157,9 +157,5 @@ def _column_of(name: str, scope: exp.Select) -> str:
         # Not a key of the join: DuckDB would read it from the other side, and push the call below the join all the same.
         plain = not isinstance(column.this, exp.Star) and not column.args.get("db") and not isinstance(column.parent, exp.EQ)
         if plain and table_of(column) == name.lower() and column.find_ancestor(exp.Select) is scope:
-            return f"{_quoted(name)}.{_quoted(column.name)}"
-    return f"hash({_quoted(name)})"  # not IS NULL, which DuckDB knows to be FALSE and drops
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+            return f"{quoted(name)}.{quoted(column.name)}"
+    return f"hash({quoted(name)})"  # not IS NULL, which DuckDB knows to be FALSE and drops

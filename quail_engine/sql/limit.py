@@ -15,7 +15,7 @@ from sqlglot import exp
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, holds_ai, operands, place_of
+from quail_engine.sql.scopes import Clause, holds_ai, is_inner, operands, place_of
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
@@ -99,7 +99,7 @@ def _conjuncts(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunc
     conditions = [select.args["where"].this] if select.args.get("where") is not None else []
     for join in select.args.get("joins") or ():
         on = join.args.get("on")
-        if holds_ai(on) and (join.args.get("side") or str(join.args.get("kind") or "INNER") != "INNER"):
+        if holds_ai(on) and not is_inner(join):
             return None
         conditions += [on] if on is not None else []
     found = []

@@ -17,7 +17,7 @@ from sqlglot import exp
 from quail_engine.calls import AiCall, Kind
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.scopes import Clause, holds_ai, name_of, operands, place_of, table_of
+from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of
 from quail_engine.sql.source import Source
 
 
@@ -92,8 +92,7 @@ def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> 
     """The whole condition that the call is a conjunct of: WHERE, or the ON of an inner join."""
     if clause is Clause.WHERE:
         return select.args["where"].this  # type: ignore[no-any-return]
-    inner = join is not None and not join.args.get("side") and str(join.args.get("kind") or "INNER") == "INNER"
-    return join.args.get("on") if inner and join is not None else None
+    return join.args.get("on") if join is not None and is_inner(join) else None
 
 
 def joins_only_drop(select: exp.Select) -> bool:
@@ -115,7 +114,7 @@ def _only_conjuncts_ask(select: exp.Select) -> bool:
         asking = [operand for operand in operands(on, exp.And) if holds_ai(operand)] if on is not None else []
         if holds_ai(join.this) or not all(isinstance(operand, AiFunction) for operand in asking):
             return False
-        if asking and (join.args.get("side") or str(join.args.get("kind") or "INNER") != "INNER"):
+        if asking and not is_inner(join):
             return False
     return not holds_ai(select.args["from_"].this)
 

@@ -8,6 +8,7 @@ from quail_engine.calls import AiCall, Kind, Task
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query
+from quail_engine.sql.source import quoted
 
 LOOK_UPS = {
     Kind.FILTER: "__quail_bool",
@@ -27,7 +28,7 @@ def render(query: Query, tags: Sequence[str], tables: Mapping[int, str], names: 
     `names[j]` is the name of the unaliased select item `query.unnamed[j]`.
     """
     stands = {i: _stand_in(query, i, tags, tables) for i in range(len(query.calls))}
-    extra = [(end, f" AS {_quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
+    extra = [(end, f" AS {quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
     extra += [(end, " OFFSET 0") for end in query.fences]
     return _spliced(query, (0, len(query.text)), stands, extra)
 
@@ -59,7 +60,7 @@ def candidates_query(query: Query, limit: RowLimit, tags: Sequence[str], names: 
     columns = [column for i in limit.calls for column in (_open(query, i, tags), *_inputs(query, i, tags))]
     edits = [(start, end, text) for start, end, text in shown if text is not None]
     edits += [(start, end, text) for (start, end), text in optimistic.items()]
-    edits += [(end, end, f" AS {_quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
+    edits += [(end, end, f" AS {quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
     edits.append((limit.items_end, limit.items_end, "".join(f", {c} AS __quail_{n}" for n, c in enumerate(columns))))
     return f"{_edited(query.text, (0, limit.tail), edits)} LIMIT {rows}"
 
@@ -154,7 +155,3 @@ def _edited(text: str, part: tuple[int, int], edits: Sequence[tuple[int, int, st
             pieces += [text[at:start], replacement]
             at = end
     return "".join([*pieces, text[at : part[1]]])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from sqlglot import exp
 
-from quail_engine.sql.aliases import item_of
+from quail_engine.sql.aliases import is_within, item_of
 from quail_engine.sql.dialect import AiFunction
 
 
@@ -53,7 +53,6 @@ class Place:
     scope: exp.Expr  # the nearest SELECT or set operation around, else the whole query
     clause: Clause
     join: exp.Join | None  # the join whose ON it stands in
-    root: exp.Expr  # the node directly below the scope (Where, Join, a select item, …)
 
 
 def place_of(node: exp.Expr) -> Place:
@@ -65,20 +64,11 @@ def place_of(node: exp.Expr) -> Place:
             join = around
         child, around = around, around.parent
     if around is None:  # VALUES alone: no relation, no clause
-        return Place(child, Clause.SELECT, None, child)
+        return Place(child, Clause.SELECT, None)
     clause = clause_of(child)
-    if clause is Clause.ON and join is not None and not _within(node, join.args.get("on")):
+    if clause is Clause.ON and join is not None and not is_within(node, join.args.get("on")):
         clause = Clause.FROM  # the joined relation itself, such as the argument of a table function
-    return Place(around, clause, join if clause is Clause.ON else None, child)
-
-
-def _within(node: exp.Expr, ancestor: exp.Expr | None) -> bool:
-    around: exp.Expr | None = node
-    while around is not None:
-        if around is ancestor:
-            return True
-        around = around.parent
-    return False
+    return Place(around, clause, join if clause is Clause.ON else None)
 
 
 def holds_ai(node: exp.Expr | None) -> bool:
@@ -95,12 +85,20 @@ def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp
         return
     yield source.this
     for join in (*(source.this.args.get("joins") or ()), *(select.args.get("joins") or ())):
-        semi = str(join.args.get("kind") or "").upper() in ("SEMI", "ANTI")
-        if join is up_to or not semi:
+        if join is up_to or kind_of(join) not in ("SEMI", "ANTI"):
             yield join.this
         if join is up_to:
             return
     yield from select.args.get("laterals") or ()
+
+
+def kind_of(join: exp.Join) -> str:
+    """SEMI, ANTI, CROSS, INNER, or empty where the text says none."""
+    return str(join.args.get("kind") or "").upper()
+
+
+def is_inner(join: exp.Join) -> bool:
+    return not join.args.get("side") and kind_of(join) in ("", "INNER")
 
 
 def name_of(node: exp.Expr) -> str:

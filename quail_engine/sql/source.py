@@ -34,6 +34,11 @@ class Source:
         return self.error(reason, start, end, rewrite)
 
 
+def quoted(name: str) -> str:
+    """A name as SQL that DuckDB takes for that name, whatever characters it has."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def nearest_span(node: exp.Expr) -> tuple[int, int]:
     """The span of a node, else of the nearest node around it that has one."""
     around: exp.Expr | None = node
