@@ -33,7 +33,7 @@ _FILL = (
 )
 
 MUTANTS = (
-    Mutant("NULL as FALSE", (("lookups.py", "return pa.array(values, arrow_type).take(index)", _FILL),)),
+    Mutant("NULL as FALSE", (("lookups/functions.py", "return pa.array(values, arrow_type).take(index)", _FILL),)),
     Mutant(
         "OR as AND in the guard",
         (
@@ -46,26 +46,29 @@ MUTANTS = (
     ),
     Mutant("dropped guard", (("sql/guards.py", 'return " AND ".join(dict.fromkeys(conditions))', 'return ""'),)),
     Mutant("dropped dependency", (("sql/query.py", "depends_of(node, place, source)", "()"),)),
-    Mutant("level ignored", (("lookups.py", "self.noting = self.level <= level and asks", "self.noting = asks"),)),
+    Mutant("level ignored", (("lookups/statement.py", "self.noting = self.level <= level and asks", "self.noting = asks"),)),
     Mutant(
         "dropped deduplication",
         (
-            ("lookups.py", "self.inquiries.setdefault(about, ", "self.inquiries.setdefault((about, i), "),
+            ("lookups/statement.py", "self.inquiries.setdefault(about, ", "self.inquiries.setdefault((about, i), "),
             ("answering.py", "requests.setdefault(key, ", "requests.setdefault(key + str(id(inquiry)).encode(), "),
         ),
     ),
-    Mutant("swapped arguments", (("lookups.py", "list(zip(*picked, strict=True))", "list(zip(*picked[::-1], strict=True))"),)),
+    Mutant(
+        "swapped arguments",
+        (("lookups/functions.py", "list(zip(*picked, strict=True))", "list(zip(*picked[::-1], strict=True))"),),
+    ),
     Mutant("wrong outer side", (("sql/pairs.py", 'not in ("", "LEFT")', 'not in ("", "LEFT", "RIGHT", "FULL")'),)),
     Mutant("LIMIT ignored", (("sql/query.py", "find_limit(tree, nodes)", "None"),)),
     Mutant(
         "threshold above, not from",
-        (("lookups.py", "return probability(numbers[0]) >= threshold", "return probability(numbers[0]) > threshold"),),
+        (("lookups/values.py", "return probability(numbers[0]) >= threshold", "return probability(numbers[0]) > threshold"),),
     ),
     Mutant(
         "stale key",
         (("answers/keys.py", "[[label.text, label.description] for label in question.labels]", "len(question.labels)"),),
     ),
-    Mutant("tag per site", (("lookups.py", "same = (id(inquiry), ", "same = (call.start, id(inquiry), "),)),
+    Mutant("tag per site", (("lookups/statement.py", "same = (id(inquiry), ", "same = (call.start, id(inquiry), "),)),
 )
 
 

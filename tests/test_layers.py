@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "batching": {"vocabulary", "prompts"},
     "engine": {"vocabulary", "prompts", "batching"},
     "models": {"vocabulary", "prompts"},
-    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models"},
+    "lookups": {"vocabulary", "sql"},
+    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models", "lookups"},
 }
 
 # Library → where it may be imported; a prefix of a dotted module name.
