@@ -45,7 +45,6 @@ class Session:
         self._models: dict[str, Model] = {}
         self._loading = threading.Lock()
         self._asking = threading.Lock()
-        self._running: dict[int, threading.Event] = {}  # by id of the cursor, while its statement runs
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Adds the look-ups to a database instance; once is enough for all its connections, outside a transaction."""
@@ -64,12 +63,14 @@ class Session:
         ai_views: str | None = None,
         listener: Listener | None = None,
         deliver: Deliver | None = None,
+        cancelled: threading.Event | None = None,
     ) -> RunReport:
         """Runs one or several statements on `cursor` and leaves the last one's result there to be fetched.
 
         `node` names who asks, for the report; `deliver` runs the SQL of a statement that needs no more answers, in place of
-        `cursor.execute`. Raises QuailError for what a user can mend, duckdb.Error for what DuckDB
-        refuses. A transaction that is open is used and left open.
+        `cursor.execute`. Another thread may set `cancelled`: the statement then stops after the batch in flight, whose answers
+        are kept. Raises QuailError for what a user can mend, duckdb.Error for what DuckDB refuses. A transaction that is open
+        is used and left open.
         """
         if dialect not in (None, "duckdb"):
             raise SettingsError(f"dialect {dialect!r} is not built yet; write DuckDB SQL.")
@@ -77,21 +78,12 @@ class Session:
             (deliver or cursor.execute)(text)
             return RunReport()
         settings = self.settings if ai_views is None else replace(self.settings, ai_views=ai_views)
-        cancelled = threading.Event()
-        self._running[id(cursor)] = cancelled
-        try:
-            return execute(self._services(settings, listener or self._listener), cursor, text, cancelled, deliver)
-        finally:
-            self._running.pop(id(cursor), None)
+        services = self._services(settings, listener or self._listener)
+        return execute(services, cursor, text, cancelled or threading.Event(), deliver)
 
     def explain(self, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
         """The plans of the statements with AI calls; nothing is asked."""
         return plan_text(self._services(self.settings, self._listener), cursor, text)
-
-    def cancel(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Stops the statement that runs on `cursor`, after the batch in flight; its answers are kept."""
-        if event := self._running.get(id(cursor)):
-            event.set()
 
     def check(self) -> list[tuple[str, str]]:
         """What a user wants to know before a run: verifies and loads the model, answers one question. Raises QuailError."""

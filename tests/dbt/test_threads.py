@@ -61,7 +61,9 @@ def test_open_transactions_do_not_disturb_each_other(environment: QuailEnvironme
         assert cursor.execute(f"select * from t{thread} order by id").fetchall() == expected
 
 
-def test_an_interrupt_stops_between_batches(cursor: QuailCursor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_stops_between_batches(
+    environment: QuailEnvironment, cursor: QuailCursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batches: list[object] = []
     score = MockEngine.score
 
@@ -75,8 +77,11 @@ def test_an_interrupt_stops_between_batches(cursor: QuailCursor, monkeypatch: py
     with pytest.raises(QuailError, match="cancelled"):
         cursor.execute("create table t as select AI_FILTER('is it ''urgent''?', 'note ' || i) as u from range(100) t(i)")
     assert len(batches) == 1
-    cursor.execute("rollback")
-    assert cursor.execute("select count(*) from duckdb_tables()").fetchall() == [(0,)]
+    with pytest.raises(QuailError, match="not started"):  # nor does the node go on with its next statement
+        cursor.execute("select 1")
+    cursor.rollback()
+    other = environment.handle().cursor()
+    assert other.execute("select count(*) from duckdb_tables()").fetchall() == [(0,)]
 
 
 def test_counts_are_kept_for_a_node_and_no_longer(cursor: QuailCursor) -> None:

@@ -6,9 +6,14 @@ connection and so inside the transaction that dbt has open.
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
+import weakref
+from contextlib import suppress
 from typing import Any
 
+import duckdb
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.duckdb.environments import RetryableCursor
 from dbt.adapters.duckdb.environments.local import DuckDBConnectionWrapper, DuckDBCursorWrapper, LocalEnvironment
@@ -21,9 +26,15 @@ from dbt.adapters.quail.progress import ProgressLog
 from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
 from quail_engine import QuailError, RunReport, Session, SqlError
 
+_STOP_SECONDS = 10.0  # for which a statement that was interrupted is waited for: a batch of a large model takes seconds
+
 
 class QuailCursor(DuckDBCursorWrapper):
-    """A cursor of one dbt thread. Sums what its AI statements cost since `start_node`."""
+    """A cursor of one dbt thread. Sums what its AI statements cost since `start_node`.
+
+    `interrupt`, `stop` and `close` may be called by another thread; after any of them the cursor runs nothing more, so that a
+    node does not go on with its next statement.
+    """
 
     def __init__(self, cursor: Any, session: Session, run_log: RunLog | None = None) -> None:
         super().__init__(cursor)
@@ -32,6 +43,8 @@ class QuailCursor(DuckDBCursorWrapper):
         self.compiled = ""  # the running node's own SQL, in which errors are told
         self.report: RunReport | None = None  # sum over the running node's AI statements; None: it had none
         self._session = session
+        self._stopped = threading.Event()
+        self._busy = threading.Lock()  # held while a statement runs
         self._rows: int | None = None  # that the last statement wrote, if it held an AI call
 
     @property
@@ -51,6 +64,12 @@ class QuailCursor(DuckDBCursorWrapper):
 
     def execute(self, sql: str, bindings: Any = None) -> Any:
         """Runs a statement as DuckDB's own `execute` does, AI calls answered. Raises QuailError and DuckDB's errors."""
+        with self._busy:
+            if self._stopped.is_set():
+                raise QuailError("The run was interrupted, so this statement was not started. Run again to go on.")
+            return self._execute(sql, bindings)
+
+    def _execute(self, sql: str, bindings: Any) -> Any:
         self._rows = None
         if not self._has_ai_call(sql):
             return super().execute(sql, bindings)
@@ -62,7 +81,9 @@ class QuailCursor(DuckDBCursorWrapper):
         # dbt's node is a context variable of this thread; the engine's threads do not have it.
         node = get_node_info().get("unique_id")
         try:
-            report = self._session.execute(self.connection, sql, node=node, ai_views=self.ai_views)
+            report = self._session.execute(
+                self.connection, sql, node=node, ai_views=self.ai_views, cancelled=self._stopped
+            )
         except SqlError as error:
             raise error.within(self.compiled) from None
         self._rows = report.rows
@@ -88,9 +109,26 @@ class QuailCursor(DuckDBCursorWrapper):
         return quail_engine.mentions_ai(sql) and self._session.contains_ai(sql)
 
     def interrupt(self) -> None:
-        """Stops what runs on this cursor, called by another thread: questions not yet asked, then DuckDB."""
-        self._session.cancel(self.connection)
-        self.connection.interrupt()
+        """Stops what runs on this cursor: questions not yet asked, then DuckDB."""
+        self._stopped.set()
+        with suppress(duckdb.ConnectionException):  # closed
+            self.connection.interrupt()
+
+    def stop(self, seconds: float) -> bool:
+        """Interrupts, and waits until nothing runs; whether that was so before the time was over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.interrupt()  # again, for a statement that DuckDB began just after the last one
+            if self._busy.acquire(timeout=0.05):
+                self._busy.release()
+                return True
+            if time.monotonic() >= deadline:
+                return False
+
+    def close(self) -> None:
+        """Closes the cursor once nothing runs on it. A second Ctrl-C makes dbt close cursors that its threads still use."""
+        if self.stop(_STOP_SECONDS):
+            self._cursor.close()
 
 
 class QuailEnvironment(LocalEnvironment):
@@ -99,6 +137,7 @@ class QuailEnvironment(LocalEnvironment):
     def __init__(self, credentials: QuailCredentials) -> None:
         super().__init__(credentials)
         self.session = Session(credentials.engine_settings(), ProgressLog())
+        self._cursors: weakref.WeakSet[QuailCursor] = weakref.WeakSet()
 
     def handle(self) -> DuckDBConnectionWrapper:
         with self.lock:
@@ -108,6 +147,8 @@ class QuailEnvironment(LocalEnvironment):
                 self.session.register(self.conn)  # type: ignore[arg-type]  # declared as None
         handle = super().handle()
         handle._cursor = QuailCursor(handle._cursor._cursor, self.session)
+        with self.lock:
+            self._cursors.add(handle._cursor)
         return handle
 
     def submit_python_job(self, handle: DuckDBConnectionWrapper, parsed_model: dict, compiled_code: str) -> AdapterResponse:
@@ -119,10 +160,16 @@ class QuailEnvironment(LocalEnvironment):
         return response if cursor.report is None else QuailAdapterResponse.of(-1, cursor.report)
 
     def shut_down(self) -> None:
-        """Frees the model and the instance. `close` alone frees the instance: with `keep_open: false` dbt-duckdb calls it
-        between nodes."""
-        self.close()
-        self.session.close()
+        """Stops what runs, then frees the model and the instance. `close` alone frees the instance: with `keep_open: false`
+        dbt-duckdb calls it between nodes."""
+        with self.lock:
+            cursors = list(self._cursors)
+        for cursor in cursors:
+            cursor.interrupt()
+        # A thread that is inside DuckDB when the interpreter goes takes the process down with an abort.
+        if all([cursor.stop(_STOP_SECONDS) for cursor in cursors]):
+            self.close()
+            self.session.close()
 
 
 class QuailMotherDuckEnvironment(QuailEnvironment, MotherDuckEnvironment):
