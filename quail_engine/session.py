@@ -15,11 +15,12 @@ import pyarrow as pa
 from quail_engine.answering import Model
 from quail_engine.answers import AnswerStore
 from quail_engine.errors import EngineError, QuailError, SettingsError
-from quail_engine.execute import RESULT, Deliver, Services, execute, plan_text
+from quail_engine.execute import Deliver, execute, plan_text
 from quail_engine.lookups import register
 from quail_engine.progress import Listener, Terminal
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
+from quail_engine.resolve import RESULT, Services
 from quail_engine.settings import Settings
 from quail_engine.sql import contains_ai, mentions_ai
 

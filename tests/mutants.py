@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SUITE = ("tests/test_requests.py", "tests/test_plan.py", "tests/exactness")
+SUITE = ("tests/test_requests.py", "tests/test_limits.py", "tests/test_plan.py", "tests/exactness")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ MUTANTS = (
         (("lookups/functions.py", "list(zip(*picked, strict=True))", "list(zip(*picked[::-1], strict=True))"),),
     ),
     Mutant("wrong outer side", (("sql/pairs.py", 'not in ("", "LEFT")', 'not in ("", "LEFT", "RIGHT", "FULL")'),)),
-    Mutant("LIMIT ignored", (("sql/query.py", "find_limit(tree, nodes)", "None"),)),
+    Mutant("LIMIT ignored", (("sql/query.py", "find_limit(tree, nodes, source)", "None"),)),
     Mutant(
         "threshold above, not from",
         (("lookups/values.py", "return probability(numbers[0]) >= threshold", "return probability(numbers[0]) > threshold"),),

@@ -84,10 +84,10 @@ def _open_function(*columns: pa.Array) -> pa.Array:
     if found is None:
         return pa.nulls(len(columns[0]), pa.bool_())
     guard, *arguments = map(_whole, (columns[1], *columns[len(columns) - found.width :]))
-    known = found.inquiry.known
+    known, canonical = found.inquiry.known, found.inquiry.canonical
     rows = zip(guard.to_pylist(), *(column.to_pylist() for column in arguments), strict=True)
     return pa.array(
-        [bool(shown) and None not in inputs and digest_of(inputs) not in known for shown, *inputs in rows], pa.bool_()
+        [bool(shown) and None not in inputs and digest_of(canonical(tuple(inputs))) not in known for shown, *inputs in rows], pa.bool_()
     )
 
 

@@ -98,10 +98,10 @@ def look_up_of(tag: str) -> LookUp | None:
 class StatementLookUps:
     """The look-ups of one statement: a tag a call, shared by calls that ask the same at the same level.
 
-    `deciding` names calls that note nothing: at a LIMIT they were asked before, as far as it needs.
+    `apart` names calls that note nothing in rounds: they are asked about the rows that a LIMIT needs, and no others.
     """
 
-    def __init__(self, calls: Sequence[AiCall], settings: Settings, deciding: Sequence[int] = ()) -> None:
+    def __init__(self, calls: Sequence[AiCall], settings: Settings, apart: Sequence[int] = ()) -> None:
         self.inquiries: dict[object, Inquiry] = {}
         self.tags: list[str] = []
         self._look_ups: dict[object, str] = {}
@@ -115,13 +115,13 @@ class StatementLookUps:
                 options.symmetric and len(call.arguments) == 2,
             )
             inquiry = self.inquiries.setdefault(about, Inquiry(*about, room=settings.max_missing_per_round))
-            self.tags.append(self._tag(call, inquiry, settings.threshold, i in deciding))
-        self._deciding = {self.tags[i] for i in deciding}
+            self.tags.append(self._tag(call, inquiry, settings.threshold, i in apart))
+        self._apart = {self.tags[i] for i in apart}
 
-    def _tag(self, call: AiCall, inquiry: Inquiry, default_threshold: float, decides: bool) -> str:
+    def _tag(self, call: AiCall, inquiry: Inquiry, default_threshold: float, apart: bool) -> str:
         threshold = call.options.threshold if call.options.threshold is not None else default_threshold
         grouped = None if call.group is None else len(call.group)
-        same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), decides, call.group)
+        same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), apart, call.group)
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
             width = len(call.arguments) + bool(call.labels_argument)
@@ -140,9 +140,15 @@ class StatementLookUps:
         return _by_tag[self.tags[call_index]].threshold
 
     def start(self, level: int) -> None:
-        """From here on look-ups up to `level` note what is missing; the deciding ones do not."""
+        """From here on look-ups up to `level` note what is missing; those apart do not."""
         for tag in set(self.tags):
-            _by_tag[tag].next_round(level, asks=tag not in self._deciding)
+            _by_tag[tag].next_round(level, asks=tag not in self._apart)
+
+    def start_only(self, calls: Sequence[int]) -> None:
+        """From here on the look-ups of these calls note what is missing, and no others."""
+        asking = {self.tags[i] for i in calls}
+        for tag in set(self.tags):
+            _by_tag[tag].next_round(_by_tag[tag].level, asks=tag in asking)
 
     def stop(self) -> None:
         for tag in set(self.tags):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import singledispatch
 
 from quail_engine.calls import AiCall, Kind
@@ -24,6 +25,7 @@ def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str) -> str:
         lines += _lines(step, calls)
     lines += _lines(plan.first, calls) if plan.first else ()
     lines += _lines(plan.rounds, calls)
+    lines += _shown(plan.first, calls) if plan.first else ()
     lines += ["Statement: DuckDB runs it as written, with the answers in place of the AI calls"]
     return "\n".join(lines)
 
@@ -50,12 +52,22 @@ def _(step: AskStep, calls: Sequence[AiCall]) -> Iterator[str]:
 @_lines.register
 def _(step: FirstRows, calls: Sequence[AiCall]) -> Iterator[str]:
     limit = step.limit
-    offset = f" after {limit.offset}" if limit.offset else ""
-    order = ", in ORDER BY's order" if limit.ordered else ""
-    yield f"FirstRows {limit.rows}{offset}: ask about the first rows that are not refused{order}, until as many are certain"
-    for i in limit.calls:
-        yield f"  {_question(calls[i])}"
-        yield from _details(calls[i])
+    if limit.conjuncts:
+        offset = f" after {limit.offset}" if limit.offset else ""
+        order = ", in ORDER BY's order" if limit.ordered else ""
+        yield f"FirstRows {limit.rows}{offset}: ask about the first rows that are not refused{order}, until as many are certain"
+        for i in limit.deciding:
+            yield f"  {_question(calls[i])}"
+            yield from _details(calls[i])
+
+
+def _shown(step: FirstRows, calls: Sequence[AiCall]) -> Iterator[str]:
+    """What is asked last, since it changes no row."""
+    if step.limit.shown:
+        yield "ShownRows: ask about the rows that come out only"
+    for shown in step.limit.shown:
+        yield f"  {_question(calls[shown.call])}"
+        yield from _details(replace(calls[shown.call], guard=shown.guard, depends=()))
 
 
 @_lines.register

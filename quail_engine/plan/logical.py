@@ -36,7 +36,7 @@ class LookUps:
 class LogicalPlan:
     query: Query
     conditions: tuple[AiFilter | AiJoin, ...]  # in the order in which they are asked
-    stop: RowLimit | None  # its calls are asked row by row, until there are enough rows
+    stop: RowLimit | None  # its calls are asked about single rows, until there are enough, or about those that come out
     rest: LookUps
 
     def call(self, index: int) -> AiCall:
@@ -46,10 +46,11 @@ class LogicalPlan:
 def build(query: Query) -> LogicalPlan:
     """The plan as the text says it: a LIMIT that can stop it, conditions whose inputs can be listed, look-ups.
 
-    A query that may stop at its LIMIT lists no pairs: it asks as it goes. Nor do UPDATE and DELETE, which run with look-ups.
+    A query whose conditions stop at its LIMIT lists no pairs: it asks as it goes. Nor do UPDATE and DELETE, which run with
+    look-ups.
     """
     stop = None if query.written else query.limit
-    spaces = () if stop or query.written else query.pair_spaces
+    spaces = () if query.written or (stop and stop.conjuncts) else query.pair_spaces
     conditions = tuple(AiFilter(s.call, s) if s.one_sided else AiJoin(s.call, s) for s in spaces)
     planned = {condition.call for condition in conditions}.union(stop.calls if stop else ())
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)

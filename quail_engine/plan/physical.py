@@ -47,7 +47,11 @@ class Rounds:
 
 @dataclass(frozen=True)
 class FirstRows:
-    """A query that stops at its LIMIT: ask about the first rows that are not yet refused, until as many are certain."""
+    """A query that gives fewer rows than it reads.
+
+    Where conditions decide which: ask about the first rows that are not yet refused, until as many as LIMIT are certain. Then,
+    of the rows that come out, ask what only shows something.
+    """
 
     limit: RowLimit
 

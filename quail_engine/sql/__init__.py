@@ -4,7 +4,18 @@ from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze
-from quail_engine.sql.render import LIST_LOOK_UP, LOOK_UPS, OPEN, candidates_query, pairs_query, render, render_written
+from quail_engine.sql.render import (
+    LIST_LOOK_UP,
+    LOOK_UPS,
+    OPEN,
+    aside_columns,
+    candidates_query,
+    lookups_query,
+    pairs_query,
+    render,
+    render_written,
+    result_query,
+)
 from quail_engine.sql.source import quoted
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
@@ -18,14 +29,17 @@ __all__ = [
     "RowLimit",
     "Statement",
     "analyze",
+    "aside_columns",
     "candidates_query",
     "contains_ai",
     "label_of",
     "labels_problem",
+    "lookups_query",
     "mentions_ai",
     "pairs_query",
     "quoted",
     "render",
     "render_written",
+    "result_query",
     "split",
 ]

@@ -20,13 +20,16 @@ _RELATION = re.compile(r"(?is).*?\bjoin\b(.*)\bon\s*\Z")
 _ROOTS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 
 
-def guard_of(call: AiFunction, source: Source) -> str:
-    """The guard's SQL, built from the siblings that hold no AI call; empty when SQL always looks at the call."""
+def guard_of(call: AiFunction, source: Source, asking: bool = False) -> str:
+    """The guard's SQL, built from the siblings that hold no AI call; empty when SQL always looks at the call.
+
+    With `asking`, earlier parts of a CASE, IF or COALESCE count even where they hold AI calls.
+    """
     conditions: list[str] = []
     child: exp.Expr = call
     around = call.parent
     while around is not None and not isinstance(around, _BOUNDARIES):
-        conditions += _conditions(child, around, source)
+        conditions += _conditions(child, around, source, asking)
         child, around = around, around.parent
     if isinstance(around, exp.Where) and isinstance(around.parent, exp.Select):
         conditions += _met_by_joins(around.parent, source)
@@ -45,7 +48,7 @@ def _met_by_joins(select: exp.Select, source: Source) -> Iterator[str]:
                 yield f"{test} (SELECT 1 FROM {relation[1]} WHERE {source.sql(on)})"
 
 
-def _conditions(child: exp.Expr, around: exp.Expr, source: Source) -> Iterator[str]:
+def _conditions(child: exp.Expr, around: exp.Expr, source: Source, asking: bool) -> Iterator[str]:
     """What `around` says about when its part `child` is looked at."""
     if isinstance(around, exp.And):
         test = "IS TRUE" if _at_root(around) else "IS NOT FALSE"
@@ -55,17 +58,17 @@ def _conditions(child: exp.Expr, around: exp.Expr, source: Source) -> Iterator[s
     elif isinstance(around, exp.If):
         case = around.parent
         if isinstance(case, exp.Case):
-            yield from _failed(case, around, source)
+            yield from _failed(case, around, source, asking)
         if child.arg_key == "true":
-            yield from _held(around, "IS TRUE", source)
+            yield from _held(around, "IS TRUE", source, asking)
         elif child.arg_key == "false":
-            yield from _held(around, "IS NOT TRUE", source)
+            yield from _held(around, "IS NOT TRUE", source, asking)
     elif isinstance(around, exp.Case) and child.arg_key == "default":
-        yield from _failed(around, None, source)
+        yield from _failed(around, None, source, asking)
     elif isinstance(around, exp.Coalesce):
         before = [around.this, *around.expressions]
         earlier = before[: next(i for i, part in enumerate(before) if part is child)]
-        yield from (f"({source.sql(e)}) IS NULL" for e in earlier if not holds_ai(e))
+        yield from (f"({source.sql(e)}) IS NULL" for e in earlier if asking or not holds_ai(e))
     elif isinstance(around, exp.Filter) and child is around.this:
         yield from (f"({source.sql(s)}) IS TRUE" for s in operands(around.expression.this, exp.And) if not holds_ai(s))
 
@@ -78,18 +81,18 @@ def _siblings(child: exp.Expr, around: exp.Expr, connector: type[exp.Expr]) -> l
     return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s) and (bound or not s.find(exp.Query))]
 
 
-def _failed(case: exp.Case, before: exp.If | None, source: Source) -> Iterator[str]:
+def _failed(case: exp.Case, before: exp.If | None, source: Source, asking: bool) -> Iterator[str]:
     """The conditions of a CASE that failed when its branch `before` (None: its ELSE) is looked at."""
     for branch in case.args["ifs"]:
         if branch is before:
             return
-        yield from _held(branch, "IS NOT TRUE", source)
+        yield from _held(branch, "IS NOT TRUE", source, asking)
 
 
-def _held(branch: exp.If, test: str, source: Source) -> Iterator[str]:
+def _held(branch: exp.If, test: str, source: Source, asking: bool) -> Iterator[str]:
     """The condition of an IF or of one WHEN with a test behind it; nothing where an AI call decides it."""
     subject = branch.parent.this if isinstance(branch.parent, exp.Case) else None
-    if not holds_ai(branch.this) and not holds_ai(subject):
+    if asking or not (holds_ai(branch.this) or holds_ai(subject)):
         condition = source.sql(branch.this)
         yield f"(({source.sql(subject)}) = ({condition})) {test}" if subject is not None else f"({condition}) {test}"
 
@@ -108,7 +111,7 @@ def depends_of(call: AiFunction, place: Place, source: Source) -> tuple[str, ...
     if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
         return ()
     joined = list(relations(scope, place.join))
-    if len(joined) < 2 or (place.clause > Clause.WHERE and _grouped(scope) and not _inside_aggregate(call, scope)):
+    if len(joined) < 2 or (place.clause > Clause.WHERE and grouped(scope) and not _inside_aggregate(call, scope)):
         return ()
     names = _names(joined)
     read = {table_of(column) for column in call.find_all(exp.Column)}
@@ -131,7 +134,7 @@ def _names(joined: Sequence[exp.Expr]) -> list[str]:
     return names
 
 
-def _grouped(scope: exp.Select) -> bool:
+def grouped(scope: exp.Select) -> bool:
     """Whether the scope's select list sees groups, where a plain column may not stand."""
     if scope.args.get("group") or scope.args.get("having"):
         return True

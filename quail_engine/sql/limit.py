@@ -1,8 +1,9 @@
-"""LIMIT: when a query may stop as soon as it has its rows, though some questions are open.
+"""LIMIT: what a query that gives fewer rows than it reads need not ask.
 
-Sound where a row that is kept while open questions count as NULL is kept whatever their answers are: between the calls and
-the LIMIT stand only conditions in which NULL never turns into TRUE, and joins that never fill in NULLs. ORDER BY may stand
-there when it holds no AI call: then the first rows in that order that are not yet refused are the only ones to ask about.
+Its conditions may stop as soon as it has its rows, where a row that is kept while open questions count as NULL is kept whatever
+their answers are: between the calls and the LIMIT stand only conditions in which NULL never turns into TRUE, and joins that
+never fill in NULLs. ORDER BY may stand there when it holds no AI call: then the first rows in that order that are not yet
+refused are the only ones to ask about. Calls of the select list that nothing else reads are asked of the rows that come out.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from quail_engine.sql.aliases import item_of
+from quail_engine.sql.aliases import is_within, item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
+from quail_engine.sql.guards import grouped, guard_of
 from quail_engine.sql.pairs import joins_only_drop
 from quail_engine.sql.scopes import Clause, holds_ai, is_inner, operands, place_of
+from quail_engine.sql.source import Source
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
-_ALL_ROWS = ("group", "having", "qualify", "distinct", "windows", "sample")
+_ALL_ROWS = ("group", "having", "distinct", "sample")
 
 
 @dataclass(frozen=True)
@@ -32,40 +35,118 @@ class Conjunct:
 
 
 @dataclass(frozen=True)
-class RowLimit:
-    """A query that needs `rows` rows after `offset`. Positions are offsets into the query's text."""
+class Shown:
+    """A call that only shows something of the rows that come out: nothing else of the query reads it."""
 
-    rows: int
+    call: int
+    guard: str  # TRUE where SQL would look at the call, told by other AI calls too
+
+
+@dataclass(frozen=True)
+class RowLimit:
+    """A query that gives fewer rows than it reads. Positions are offsets into the query's text."""
+
+    conjuncts: tuple[Conjunct, ...]  # the conditions of a query that stops at its LIMIT; none where it needs all rows
+    rows: int  # that LIMIT, and its OFFSET
     offset: int
-    conjuncts: tuple[Conjunct, ...]
+    shown: tuple[Shown, ...]
     items_end: int  # where the select list ends
-    tail: int  # where LIMIT (or an OFFSET before it) begins
+    cut: tuple[int, int]  # LIMIT and OFFSET; empty in a query that has neither, but QUALIFY
+    another_key: str  # what one more key of ORDER BY would begin with before `cut`; empty where none can stand
     ordered: bool
 
     @property
-    def calls(self) -> tuple[int, ...]:
-        """The calls that decide which rows there are; the others are asked of the rows that stay."""
+    def deciding(self) -> tuple[int, ...]:
+        """The calls that decide which rows there are."""
         return tuple(i for conjunct in self.conjuncts for i in conjunct.calls)
 
+    @property
+    def calls(self) -> tuple[int, ...]:
+        """All calls that are asked about single rows."""
+        return (*self.deciding, *(shown.call for shown in self.shown))
 
-def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction]) -> RowLimit | None:
-    """The limit at which a query may stop early; None where it needs all rows."""
-    if not isinstance(tree, exp.Select) or any(tree.args.get(key) for key in _ALL_ROWS) or not joins_only_drop(tree):
+
+def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction], source: Source) -> RowLimit | None:
+    """What a query that gives fewer rows than it reads need not ask; None where it asks about all rows."""
+    select = _unwrapped(tree)
+    if not isinstance(select, exp.Select) or any(select.args.get(key) for key in _ALL_ROWS) or grouped(select):
         return None
-    rows, offset = _number(tree.args.get("limit")), _number(tree.args.get("offset"))
-    if not rows or (offset is None and tree.args.get("offset") is not None):
+    cuts = [select.args[key] for key in ("limit", "offset") if select.args.get(key) is not None]
+    items = select.expressions
+    if not (cuts or select.args.get("qualify")) or not items or not has_span(items[-1]):
         return None
-    if _may_aggregate(tree) or not _order_is_known(tree):
+    conjuncts = _stopping(select, nodes)
+    shown = tuple(Shown(i, guard_of(node, source, asking=True)) for i, node in enumerate(nodes) if _only_shows(node, select))
+    if not (conjuncts or shown):
         return None
-    deciding = [node for node in nodes if not _in_select_list(node, tree)]
-    conjuncts = _conjuncts(tree, nodes)
-    items = tree.expressions
-    if not deciding or conjuncts is None or not items or not has_span(items[-1]):
-        return None
-    if sum(len(c.calls) for c in conjuncts) != len(deciding):
-        return None
-    tail = min(span(tree.args[key])[0] for key in ("limit", "offset") if tree.args.get(key) is not None)
-    return RowLimit(rows, offset or 0, conjuncts, span(items[-1])[1], tail, tree.args.get("order") is not None)
+    return RowLimit(
+        conjuncts=conjuncts,
+        rows=_number(select.args.get("limit")) or 0,
+        offset=_number(select.args.get("offset")) or 0,
+        shown=shown,
+        items_end=span(items[-1])[1],
+        cut=(min(span(cut)[0] for cut in cuts), max(span(cut)[1] for cut in cuts)) if cuts else (0, 0),
+        another_key=_another_key(select) if cuts else "",
+        ordered=select.args.get("order") is not None,
+    )
+
+
+def _another_key(select: exp.Select) -> str:
+    order = select.args.get("order")
+    if order is None:
+        return "ORDER BY "
+    return "" if any(isinstance(key.this, exp.Var) for key in order.expressions) else ", "  # ORDER BY ALL takes no other
+
+
+def _unwrapped(tree: exp.Expr) -> exp.Expr:
+    """The query in the brackets of `create table t as (select …)`."""
+    while isinstance(tree, exp.Subquery) and not any(
+        tree.args.get(key) for key in ("limit", "offset", "order", "with_", "alias")
+    ):
+        tree = tree.this
+    return tree
+
+
+def _only_shows(node: AiFunction, select: exp.Select) -> bool:
+    """Whether a call is a part of an item of the select list, evaluated a row, and nothing else reads it."""
+    if not _in_select_list(node, select) or node.find(exp.Star, exp.Columns):  # a star makes several calls, one a column
+        return False
+    readers = [select.args[key] for key in ("where", "qualify", "order") if select.args.get(key) is not None]
+    readers += [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on") is not None]
+    readers += [part for item in select.expressions for part in item.find_all(exp.AggFunc, exp.Window)]
+    readers += _numbered_items(select)
+    return not any(is_within(node, reader) or _names(reader, node) for reader in readers)
+
+
+def _numbered_items(select: exp.Select) -> list[exp.Expr]:
+    """The select items that ORDER BY names by number or by ALL; all of them where the number cannot be told."""
+    order = select.args.get("order")
+    keys = [key.this for key in order.expressions] if order is not None else []
+    items = select.expressions
+    if any(isinstance(key, exp.Var) for key in keys) or any(item.find(exp.Star, exp.Columns) for item in items):
+        return list(items) if any(isinstance(key, (exp.Literal, exp.Var)) for key in keys) else []
+    numbers = [int(key.this) for key in keys if isinstance(key, exp.Literal) and key.is_int]
+    return [items[number - 1] for number in numbers if 0 < number <= len(items)]
+
+
+def _names(reader: exp.Expr, node: AiFunction) -> bool:
+    """Whether a part of the query reads a call by the name of its select item."""
+    items = (item_of(column) for column in reader.find_all(exp.Column))
+    return any(is_within(node, item) or _names(item, node) for item in items if item is not None)
+
+
+def _stopping(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunct, ...]:
+    """The conditions at which a query may stop as soon as it has its rows; none where it may not, or has none."""
+    if not joins_only_drop(select) or select.args.get("qualify") or any(item.find(exp.Window) for item in select.expressions):
+        return ()
+    rows, offset = select.args.get("limit"), select.args.get("offset")
+    if not _number(rows) or (offset is not None and _number(offset) is None) or not _order_is_known(select):
+        return ()
+    deciding = [node for node in nodes if not _in_select_list(node, select)]
+    conjuncts = _conjuncts(select, nodes)
+    if conjuncts is None or sum(len(c.calls) for c in conjuncts) != len(deciding):
+        return ()
+    return conjuncts
 
 
 def _number(clause: exp.Expr | None) -> int | None:
@@ -81,12 +162,6 @@ def _order_is_known(select: exp.Select) -> bool:
         return True
     numbered = any(isinstance(key.this, (exp.Literal, exp.Var)) for key in order.expressions)
     return not holds_ai(order) and not (numbered and any(map(holds_ai, select.expressions)))
-
-
-def _may_aggregate(select: exp.Select) -> bool:
-    """Whether an item may need all rows: an aggregate, a window, or a function that sqlglot does not know."""
-    found = (a for item in select.expressions for a in item.find_all(exp.AggFunc, exp.Window, exp.Anonymous))
-    return any(a.find_ancestor(exp.Select) is select and a.find_ancestor(AiFunction) is None for a in found)
 
 
 def _in_select_list(node: AiFunction, select: exp.Select) -> bool:

@@ -31,11 +31,10 @@ from quail_engine.sql.statements import Form, Statement
 class Query:
     """The query part of a statement with its AI calls. Spans are offsets into `text`."""
 
-    text: str
+    source: Source
     form: Form
     head: str  # the statement before the query, such as `create table t as (`
     tail: str  # and after it
-    written: str  # UPDATE and DELETE: the statement itself, whose calls are those of `text` in the same order; else empty
     written_starts: tuple[int, ...]  # where each of `calls` begins in `written`
     calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
@@ -43,6 +42,15 @@ class Query:
     pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
     limit: RowLimit | None  # the query may stop as soon as it has this many rows
     empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked
+
+    @property
+    def text(self) -> str:
+        return self.source.text
+
+    @property
+    def written(self) -> str:
+        """UPDATE and DELETE: the statement itself, whose calls are those of `text` in the same order; else empty."""
+        return self.source.written
 
 
 _DEPTH = 20_000
@@ -84,17 +92,16 @@ def _analyze(text: str, statement: Statement) -> Query:
     refuse_unseen(nodes, statement, source)
     calls = _calls(tree, nodes, source)
     return Query(
-        text=source.text,
+        source=source,
         form=statement.form,
         head="" if source.written else _head(text, statement, start),
-        written=source.written,
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
         calls=calls,
         unnamed=_unnamed(tree),
         fences=_fences(tree),
         pair_spaces=find_pair_spaces(tree, nodes, calls, source),
-        limit=find_limit(tree, nodes),
+        limit=find_limit(tree, nodes, source),
         empty=not source.written and _is_empty(tree),
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from quail_engine.calls import AiCall, Kind, Task
-from quail_engine.sql.limit import RowLimit
+from quail_engine.sql.limit import RowLimit, Shown
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query
 from quail_engine.sql.source import quoted
@@ -17,6 +18,9 @@ LOOK_UPS = {
     Kind.CLASSIFY_SCORES: "__quail_map",
 }
 LIST_LOOK_UP = "__quail_list"
+Edit = tuple[int, int, str]
+"""Start and end of a part of the query's text, and what stands there instead."""
+
 OPEN = "__quail_open"
 """TRUE where a look-up would answer NULL because nobody has asked yet."""
 
@@ -27,10 +31,65 @@ def render(query: Query, tags: Sequence[str], tables: Mapping[int, str], names: 
     `tags[i]` names call i to its look-up; a call in `tables` is a membership test on that answer table instead.
     `names[j]` is the name of the unaliased select item `query.unnamed[j]`.
     """
-    stands = {i: _stand_in(query, i, tags, tables) for i in range(len(query.calls))}
-    extra = [(end, f" AS {quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
-    extra += [(end, " OFFSET 0") for end in query.fences]
-    return _spliced(query, (0, len(query.text)), stands, extra)
+    return _edited(query.text, (0, len(query.text)), [*_answered(query, tags, tables), *_completed(query, names)])
+
+
+def result_query(
+    query: Query,
+    limit: RowLimit | None,
+    tags: Sequence[str],
+    tables: Mapping[int, str],
+    names: Sequence[str],
+    known_first: bool,
+) -> str:
+    """The query as `render` gives it, and behind its columns those of `aside_columns`: what its rows show of which inputs.
+
+    With `known_first`, among rows that ORDER BY leaves equal those come first whose answers are known.
+    """
+    edits = [*_answered(query, tags, tables), *_completed(query, names)]
+    if limit is not None:
+        ranked = known_first and limit.another_key != ""
+        columns = [column for shown in limit.shown for column in _shown_columns(query, shown, tags, ranked)]
+        edits.append((limit.items_end, limit.items_end, _named(columns)))
+        if ranked:
+            keys = ", ".join(f"{flag} ASC" for flag, *_ in _asides(query, limit))
+            edits.append((limit.cut[0], limit.cut[0], f"{limit.another_key}{keys} "))
+    return _edited(query.text, (0, len(query.text)), edits)
+
+
+def aside_columns(query: Query, limit: RowLimit) -> list[str]:
+    """The columns that `result_query` adds."""
+    return [column for columns in _asides(query, limit) for column in columns]
+
+
+def lookups_query(query: Query, limit: RowLimit, numbers: Sequence[int], tags: Sequence[str], table: str) -> str:
+    """A query that looks up, for the calls `limit.shown[n]` of `numbers`, the inputs in a table that `result_query` made."""
+    asides = _asides(query, limit)
+    shown = [(limit.shown[n].call, asides[n]) for n in numbers]
+    look_ups = [_call_of(_function(query, i), tags[i], columns) for i, columns in shown]
+    return f"SELECT {', '.join(look_ups)} FROM {table}"
+
+
+def _shown_columns(query: Query, shown: Shown, tags: Sequence[str], ranked: bool) -> list[str]:
+    """Whether a row shows an answer (`ranked`: and one that is unknown), and the texts that it is about."""
+    guard = f"({_with_look_ups(query, shown.guard, range(len(query.calls)), tags)})" if shown.guard else "TRUE"
+    inputs = _inputs(query, shown.call, tags)
+    if ranked:
+        return [_call_of(OPEN, tags[shown.call], [guard, *inputs]), *inputs]
+    return [guard, *inputs]
+
+
+def _asides(query: Query, limit: RowLimit) -> list[list[str]]:
+    """The names of the added columns, by the call that they belong to."""
+    calls = [query.calls[shown.call] for shown in limit.shown]
+    widths = [1 + len(call.arguments) + bool(call.labels_argument) for call in calls]
+    names = (f"__quail_{n}" for n in range(sum(widths)))
+    return [list(islice(names, width)) for width in widths]
+
+
+def _named(columns: Sequence[str]) -> str:
+    """Columns to be added at the end of a select list."""
+    return "".join(f", {column} AS __quail_{n}" for n, column in enumerate(columns))
 
 
 def render_written(query: Query, tags: Sequence[str]) -> str:
@@ -50,23 +109,18 @@ def candidates_query(query: Query, limit: RowLimit, tags: Sequence[str], names: 
 
     Behind the query's own columns stand, for each deciding call, whether it is open (`OPEN`) and its arguments' texts.
     """
-    stands = {i: _stand_in(query, i, tags, {}) for i in range(len(query.calls))}
-    optimistic = {}
+    stands = _stands(query, tags, {})
+    optimistic = []
     for conjunct in limit.conjuncts:
-        condition = _spliced(query, (conjunct.start, conjunct.end), stands, [])
+        condition = _spliced(query, (conjunct.start, conjunct.end), stands)
         unasked = " OR ".join(_open(query, i, tags) for i in conjunct.calls)
-        optimistic[conjunct.start, conjunct.end] = f"(({condition}) IS TRUE OR (({condition}) IS NULL AND ({unasked})))"
-    shown = [(c.start, c.end, stands[i]) for i, c in enumerate(query.calls) if i not in limit.calls]
-    columns = [column for i in limit.calls for column in (_open(query, i, tags), *_inputs(query, i, tags))]
-    edits = [(start, end, text) for start, end, text in shown if text is not None]
-    edits += [(start, end, text) for (start, end), text in optimistic.items()]
-    edits += [(end, end, f" AS {quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
-    edits.append((limit.items_end, limit.items_end, "".join(f", {c} AS __quail_{n}" for n, c in enumerate(columns))))
-    return f"{_edited(query.text, (0, limit.tail), edits)} LIMIT {rows}"
-
-
-def _open(query: Query, index: int, tags: Sequence[str]) -> str:
-    return f"{OPEN}({_look_up_inputs(query, index, tags)})"
+        candidate = f"(({condition}) IS TRUE OR (({condition}) IS NULL AND ({unasked})))"
+        optimistic.append((conjunct.start, conjunct.end, candidate))
+    others = {i: text for i, text in stands.items() if i not in limit.deciding}
+    columns = [column for i in limit.deciding for column in (_open(query, i, tags), *_inputs(query, i, tags))]
+    edits = [*_replaced(query, others), *optimistic, *_completed(query, names)]
+    edits.append((limit.items_end, limit.items_end, _named(columns)))
+    return f"{_edited(query.text, (0, limit.cut[0]), edits)} LIMIT {rows} {query.text[limit.cut[1] :]}"
 
 
 def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> str:
@@ -82,11 +136,30 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     }
     ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
     columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(call.arguments))
-    conditions = [f"({_spliced(query, condition, stands, [])})" for condition in space.conditions]
+    conditions = [f"({_spliced(query, condition, stands)})" for condition in space.conditions]
     conditions += [f"{_text(argument)} IS NOT NULL" for argument in call.arguments]
-    source = _spliced(query, space.source, stands, [])
+    source = _spliced(query, space.source, stands)
     with_ = f"WITH {ctes} " if ctes else ""
     return f"{with_}SELECT DISTINCT {columns} {source} WHERE {' AND '.join(conditions)}"
+
+
+def _answered(query: Query, tags: Sequence[str], tables: Mapping[int, str]) -> list[Edit]:
+    """What replaces the query's calls."""
+    return _replaced(query, _stands(query, tags, tables))
+
+
+def _completed(query: Query, names: Sequence[str]) -> list[Edit]:
+    """What the query needs besides: names of its unnamed items, and fences."""
+    edits = [(end, end, f" AS {quoted(name)}") for (_, end), name in zip(query.unnamed, names, strict=True)]
+    return [*edits, *((end, end, " OFFSET 0") for end in query.fences)]
+
+
+def _stands(query: Query, tags: Sequence[str], tables: Mapping[int, str]) -> dict[int, str | None]:
+    return {i: _stand_in(query, i, tags, tables) for i in range(len(query.calls))}
+
+
+def _replaced(query: Query, stands: Mapping[int, str | None]) -> list[Edit]:
+    return [(query.calls[i].start, query.calls[i].end, text) for i, text in stands.items() if text is not None]
 
 
 def _stand_in(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> str | None:
@@ -102,16 +175,27 @@ def _is_inside_another(query: Query, index: int) -> bool:
 
 
 def _look_up(query: Query, index: int, tags: Sequence[str]) -> str:
+    return _call_of(_function(query, index), tags[index], _look_up_inputs(query, index, tags))
+
+
+def _open(query: Query, index: int, tags: Sequence[str]) -> str:
+    return _call_of(OPEN, tags[index], _look_up_inputs(query, index, tags))
+
+
+def _function(query: Query, index: int) -> str:
     call = query.calls[index]
-    function = LIST_LOOK_UP if call.question.task is Task.TAG else LOOK_UPS[call.kind]
-    return f"{function}({_look_up_inputs(query, index, tags)})"
+    return LIST_LOOK_UP if call.question.task is Task.TAG else LOOK_UPS[call.kind]
 
 
-def _look_up_inputs(query: Query, index: int, tags: Sequence[str]) -> str:
+def _call_of(function: str, tag: str, arguments: Sequence[str]) -> str:
+    return f"{function}('{tag}', {', '.join(arguments)})"
+
+
+def _look_up_inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:
     call = query.calls[index]
     guard = f"({call.guard})" if call.guard else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
-    return ", ".join((f"'{tags[index]}'", guard, *call.depends, *group, *_inputs(query, index, tags)))
+    return [guard, *call.depends, *group, *_inputs(query, index, tags)]
 
 
 def _inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:
@@ -125,10 +209,14 @@ def _with_inner(query: Query, index: int, argument: str, tags: Sequence[str]) ->
     """An argument's text with the calls inside it replaced."""
     outer = query.calls[index]
     inner = [i for i, c in enumerate(query.calls) if outer.start < c.start and c.end <= outer.end]
-    for i in sorted(inner, key=lambda i: query.calls[i].start - query.calls[i].end):
-        text = query.text[query.calls[i].start : query.calls[i].end]
-        argument = argument.replace(text, _look_up(query, i, tags))
-    return argument
+    return _with_look_ups(query, argument, inner, tags)
+
+
+def _with_look_ups(query: Query, text: str, calls: Sequence[int], tags: Sequence[str]) -> str:
+    """A copied text with every occurrence of these calls replaced, outer ones before those inside them."""
+    for i in sorted(calls, key=lambda i: query.calls[i].start - query.calls[i].end):
+        text = text.replace(query.text[query.calls[i].start : query.calls[i].end], _look_up(query, i, tags))
+    return text
 
 
 def _membership(call: AiCall, table: str) -> str:
@@ -141,13 +229,12 @@ def _text(argument: str) -> str:
     return f"CAST({argument} AS VARCHAR)"
 
 
-def _spliced(query: Query, part: tuple[int, int], stands: Mapping[int, str | None], extra: Sequence[tuple[int, str]]) -> str:
-    """A part of the query's text with calls replaced and texts inserted; every other character as it was."""
-    edits = [(c.start, c.end, text) for c, text in ((query.calls[i], s) for i, s in stands.items()) if text is not None]
-    return _edited(query.text, part, edits + [(at, at, text) for at, text in extra])
+def _spliced(query: Query, part: tuple[int, int], stands: Mapping[int, str | None]) -> str:
+    """A part of the query's text with calls replaced; every other character as it was."""
+    return _edited(query.text, part, _replaced(query, stands))
 
 
-def _edited(text: str, part: tuple[int, int], edits: Sequence[tuple[int, int, str]]) -> str:
+def _edited(text: str, part: tuple[int, int], edits: Sequence[Edit]) -> str:
     """A part of a text with spans replaced, and texts inserted where a span is empty."""
     pieces, at = [], part[0]
     for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):

@@ -1,0 +1,252 @@
+"""The loop: a query runs, notes what its AI calls are missing, is answered, and runs again until nothing is missing.
+
+Rows are DuckDB's. Every wait for a model lies between two DuckDB statements, because an error inside one would abort the
+user's transaction.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from quail_engine.answering import Answering, Model, Tally
+from quail_engine.errors import QuailError
+from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, digest_of, probability
+from quail_engine.plan import AskStep, PhysicalPlan
+from quail_engine.progress import Listener
+from quail_engine.settings import Settings
+from quail_engine.sql import Query, RowLimit, aside_columns, candidates_query, lookups_query, quoted, render, result_query
+
+_TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
+_WASTE = 4  # a LIMIT's rounds grow by a quarter of what was asked: at most a fifth of all questions is asked in vain
+
+RESULT = "__quail_result"
+"""The last run's rows, a temporary table of the cursor; replaced by its next statement with AI calls."""
+
+ROW = "__quail_row"
+"""The last column of RESULT where its rows are numbered."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a statement needs from its session."""
+
+    settings: Settings
+    model: Callable[[str], Model]  # loads a model by name on first use
+    lock: threading.Lock  # one statement at a time in the engine
+    listener: Listener
+
+
+class Resolver:
+    """The AI calls of one statement, answered step by step as its plan says."""
+
+    def __init__(
+        self,
+        services: Services,
+        cursor: duckdb.DuckDBPyConnection,
+        query: Query,
+        plan: PhysicalPlan,
+        cancelled: threading.Event,
+    ) -> None:
+        self._services = services
+        self._cursor = cursor
+        self._query = query
+        self._plan = plan
+        self._limit = plan.first.limit if plan.first else None
+        self._answering = Answering(services.settings, services.listener, cancelled, services.lock)
+        self._look_ups = StatementLookUps(query.calls, services.settings, self._limit.calls if self._limit else ())
+        self._joined = 0  # inputs answered through answer tables
+        self._looked_up = 0  # rows looked up in the run that made the result
+        self._shown_levels: set[int] = set()  # levels at which the result's rows were asked about
+        self._known_first = False
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """The look-ups' names, one a call."""
+        return self._look_ups.tags
+
+    @property
+    def tally(self) -> Tally:
+        return self._answering.tally
+
+    @property
+    def rows(self) -> int:
+        """Rows that were answered: looked up in the last run, or joined."""
+        return self._looked_up + self._joined
+
+    def close(self) -> None:
+        self._look_ups.close()
+
+    def resolve(self, names: list[str], numbered: bool) -> None:
+        """Leaves the query's rows in the table RESULT, every one of their calls answered.
+
+        `names` are those of the query's unnamed items; `numbered` adds the column ROW, which holds the rows' order.
+        """
+        with self._answer_tables():
+            if self._limit and self._limit.conjuncts:
+                self._first_rows(self._limit, names)
+            self._rounds(names, numbered)
+
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """While a statement runs over answers that `resolve` gathered. It must not meet an input that it did not."""
+        self._look_ups.start(self._plan.rounds.levels)
+        try:
+            yield
+        finally:
+            self._look_ups.stop()
+        assert not self._look_ups.missing(), "the statement met an input that its SELECT did not"
+
+    def _first_rows(self, limit: RowLimit, names: list[str]) -> None:
+        """Asks about the first rows that are certain or open, until as many as the LIMIT needs are certain.
+
+        Of each row only the first open question is asked: a row that it refuses needs no other. As many rows are looked at
+        as are needed, so nothing is asked that a scan row by row would not ask; after many questions with few hits their
+        number grows with what was asked, so that passes do not stay small.
+        """
+        wanted, spent = limit.rows + limit.offset, 0
+        while True:
+            sql = candidates_query(self._query, limit, self.tags, names, wanted + spent // _WASTE)
+            table = self._cursor.sql(sql).to_arrow_table()
+            self._joined = table.num_rows
+            open_rows = self._first_open(limit, table)
+            if not open_rows or open_rows[0][0] >= wanted:
+                return
+            for _, call, texts in open_rows:
+                inquiry = self._look_ups.inquiry(call)
+                arguments = inquiry.canonical(texts)
+                inquiry.note(digest_of(arguments), arguments)
+            spent += len(open_rows)
+            self._answer(self._look_ups.missing())
+
+    def _first_open(self, limit: RowLimit, table: pa.Table) -> list[tuple[int, int, Arguments]]:
+        """The rows that have an open question: their number, the first such call, and what it is about."""
+        widths = [1 + self._look_ups.width(i) for i in limit.deciding]
+        rows = zip(*(column.to_pylist() for column in table.columns[table.num_columns - sum(widths) :]), strict=True)
+        found = []
+        for number, row in enumerate(rows):
+            for i, start, width in zip(limit.deciding, itertools.accumulate([0, *widths]), widths, strict=False):
+                if row[start]:
+                    found.append((number, i, row[start + 1 : start + width]))
+                    break
+        return found
+
+    def _rounds(self, names: list[str], numbered: bool) -> None:
+        """Runs the query level by level until a run that made the result table noted nothing."""
+        sql = render(self._query, self.tags, self._plan.tables, names)
+        levels = self._plan.rounds.levels
+        last = max(0, levels - 1)
+        level, settled = 0, levels == 0
+        for turn in itertools.count():
+            keep = level == last and settled
+            self._look_ups.start(level)
+            try:
+                if keep:
+                    self._keep(names, numbered)
+                else:
+                    self._drain(sql)
+            finally:
+                self._look_ups.stop()
+            missing = self._look_ups.missing()
+            if keep and not missing and self._limit:
+                missing = self._missing_of_shown(self._limit)
+            if missing:
+                self._refuse_without_end(turn, missing)
+                self._answer(missing)
+                settled = True
+            elif keep:
+                return self._drop_asides()
+            elif level < last:
+                level, settled = level + 1, False
+            else:
+                settled = True
+
+    def _keep(self, names: list[str], numbered: bool) -> None:
+        """Makes the result table of what is known so far."""
+        sql = result_query(self._query, self._limit, self.tags, self._plan.tables, names, self._known_first)
+        kept = f"SELECT *, row_number() OVER () AS {ROW} FROM ({sql})" if numbered else sql
+        self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {kept}").fetchall()
+        self._looked_up = self._look_ups.rows
+
+    def _drain(self, sql: str) -> None:
+        for _ in self._cursor.sql(sql).to_arrow_reader():
+            pass
+
+    def _missing_of_shown(self, limit: RowLimit) -> list[Inquiry]:
+        """What the result's rows lack in calls that only show something, at the first level that lacks anything.
+
+        A level that comes again means that the query came out with other rows, as it may where ORDER BY leaves ties: from then
+        on rows whose answers are known come first among equals.
+        """
+        levels = {self._query.calls[shown.call].level for shown in limit.shown}
+        for level in sorted(levels):
+            numbers = [n for n, shown in enumerate(limit.shown) if self._query.calls[shown.call].level == level]
+            self._look_ups.start_only([limit.shown[n].call for n in numbers])
+            try:
+                self._drain(lookups_query(self._query, limit, numbers, self.tags, RESULT))
+            finally:
+                self._look_ups.stop()
+            if missing := self._look_ups.missing():
+                self._known_first |= level in self._shown_levels
+                self._shown_levels.add(level)
+                return missing
+        return []
+
+    def _drop_asides(self) -> None:
+        for column in aside_columns(self._query, self._limit) if self._limit else ():
+            self._cursor.execute(f"ALTER TABLE temp.main.{RESULT} DROP COLUMN {quoted(column)}")
+
+    def _refuse_without_end(self, turn: int, missing: list[Inquiry]) -> None:
+        """Raises when rounds keep finding new inputs, as they do where a view or macro hides a volatile value."""
+        full = any(len(inquiry.missing) >= inquiry.room for inquiry in missing)
+        if turn > _TURNS + _TURNS_A_CALL * len(self._query.calls) and not full:
+            raise QuailError(
+                f"After {turn} runs this statement still finds texts that it did not have before, as it does when random() or "
+                "another volatile value stands in a view or macro that it reads. Store that part in a table first."
+            )
+
+    def _answer(self, missing: list[Inquiry]) -> None:
+        for name in dict.fromkeys(inquiry.model for inquiry in missing):
+            inquiries = [inquiry for inquiry in missing if inquiry.model == name]
+            self._answering.answer(self._services.model(name), inquiries)
+
+    @contextmanager
+    def _answer_tables(self) -> Iterator[None]:
+        """Asks each planned condition and registers its answers as a relation while the statement runs."""
+        registered: list[str] = []
+        try:
+            for step in self._plan.asks:
+                table = self._ask(step)
+                self._cursor.register(step.table.name, table)
+                registered.append(step.table.name)
+            yield
+        finally:
+            for name in registered:
+                # In a transaction that an error has aborted nothing works but ROLLBACK, which takes the tables with it.
+                with suppress(duckdb.TransactionException):
+                    self._cursor.unregister(name)
+
+    def _ask(self, step: AskStep) -> pa.Table:
+        """Lists the inputs, has them answered, and returns those that are TRUE."""
+        pairs = self._cursor.sql(step.source.sql).to_arrow_table()
+        inquiry = self._look_ups.inquiry(step.ask.call)
+        inputs = [inquiry.canonical(pair) for pair in zip(*(column.to_pylist() for column in pairs.columns), strict=True)]
+        digests = [digest_of(arguments) for arguments in inputs]
+        asking = True
+        while asking:
+            for digest, arguments in zip(digests, inputs, strict=True):
+                if digest not in inquiry.known:
+                    inquiry.note(digest, arguments)
+            asking = bool(inquiry.missing)
+            if asking:
+                self._answering.answer(self._services.model(inquiry.model), [inquiry])
+        self._joined += len(inputs)
+        threshold = self._look_ups.threshold(step.ask.call)
+        numbers = [inquiry.known[digest] for digest in digests]
+        return pairs.filter(pa.array([n is not None and probability(n[0]) >= threshold for n in numbers], pa.bool_()))
