@@ -87,7 +87,8 @@ def _open_function(*columns: pa.Array) -> pa.Array:
     known, canonical = found.inquiry.known, found.inquiry.canonical
     rows = zip(guard.to_pylist(), *(column.to_pylist() for column in arguments), strict=True)
     return pa.array(
-        [bool(shown) and None not in inputs and digest_of(canonical(tuple(inputs))) not in known for shown, *inputs in rows], pa.bool_()
+        [bool(shown) and None not in inputs and digest_of(canonical(tuple(inputs))) not in known for shown, *inputs in rows],
+        pa.bool_(),
     )
 
 
