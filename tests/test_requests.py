@@ -457,11 +457,11 @@ def test_a_round_notes_no_more_than_it_may() -> None:
 
 
 def test_a_statement_without_ai_calls_costs_almost_nothing(con: Connection) -> None:
-    statement = "insert into t values (1, 'a text that mentions nothing') -- and a comment"
+    statement = "insert into t values (1, 'paid and said: a text that mentions nothing') -- and a comment\n" * 50
     begun = time.process_time()
-    for _ in range(10_000):
+    for _ in range(2_000):
         assert not quail_engine.mentions_ai(statement)
-    assert (time.process_time() - begun) / 10_000 < 50e-6
+    assert (time.process_time() - begun) / 2_000 < 50e-6
 
 
 def test_a_filter_is_asked_before_the_pairs(con: Connection) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -16,6 +17,7 @@ from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AI_FUNCTIONS, GENERATIVE_FUNCTIONS, QuailDialect
 
 _GATE = re.compile(r"(?i)\bai_[a-z]|\bai\s*\.\s*[a-z]|\bai_query\b")
+_HINT = re.compile(r"ai(?:_|\s*\.)")  # of lower-case text, and begins with a literal: found many times as fast as the gate
 _DOTTED = ("IF", "CLASSIFY", "SCORE", "GENERATE", "GENERATE_BOOL", "GENERATE_TABLE", "GENERATE_TEXT")
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT")
 
@@ -55,7 +57,7 @@ class Statement:
 
 def mentions_ai(text: str) -> bool:
     """Whether a text may hold an AI call: a cheap look for a name, in comments and strings too."""
-    return _GATE.search(text) is not None
+    return _HINT.search(text.lower()) is not None and _GATE.search(text) is not None
 
 
 def contains_ai(text: str) -> bool:
@@ -63,7 +65,8 @@ def contains_ai(text: str) -> bool:
     return mentions_ai(text) and any(statement.calls for statement in split(text))
 
 
-def split(text: str) -> list[Statement]:
+@lru_cache(maxsize=64)  # whoever asks `contains_ai` runs the text next
+def split(text: str) -> tuple[Statement, ...]:
     """The statements of a text in order. Raises SqlError when it cannot be cut into tokens."""
     try:
         tokens = QuailDialect().tokenize(text)
@@ -80,7 +83,7 @@ def split(text: str) -> list[Statement]:
             current = []
         else:
             current.append(token)
-    return statements
+    return tuple(statements)
 
 
 def _statement(text: str, tokens: list[Token]) -> Statement:
