@@ -16,7 +16,7 @@ from quail_engine.errors import (
     SqlError,
 )
 from quail_engine.oracle import oracle
-from quail_engine.progress import Answered, Asking, Event, Listener, Warned
+from quail_engine.progress import Answered, Asking, Event, Listener, Warned, amount, duration
 from quail_engine.report import RunReport
 from quail_engine.session import Connection, Session, connect
 from quail_engine.settings import Settings
@@ -39,7 +39,9 @@ __all__ = [
     "SettingsError",
     "SqlError",
     "Warned",
+    "amount",
     "connect",
+    "duration",
     "mentions_ai",
     "oracle",
 ]

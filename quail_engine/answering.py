@@ -111,6 +111,7 @@ class Answering:
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
         with self._lock:
+            before = self.tally.recalled
             pending = self._pending(model, inquiries)
             for inquiry in inquiries:
                 inquiry.missing.clear()
@@ -118,7 +119,7 @@ class Answering:
             self._tokenise(model, pending)
             pending = self._recall(model, self._fitting(pending))
             if pending:
-                self._ask(model, pending)
+                self._ask(model, pending, self.tally.recalled - before)
         for inquiry in inquiries:
             _refuse_failures(inquiry, self._settings.max_error_ratio)
 
@@ -173,22 +174,22 @@ class Answering:
                 p.settle(None)
         return fitting
 
-    def _ask(self, model: Model, pending: Sequence[_Pending]) -> None:
-        estimate = self._estimate(model, pending)
+    def _ask(self, model: Model, pending: Sequence[_Pending], recalled: int) -> None:
+        estimate = self._estimate(model, pending, recalled)
         self._listener(estimate)
         done, fresh, seconds = 0, 0, 0.0
         for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
             part = pending[start : start + _REQUESTS_A_SCHEDULE]
             for answered, tokens, spent in self._prefill(model, part):
                 done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
-                self._listener(Answered(done, len(pending), fresh, seconds))
+                self._listener(Answered(done, len(pending), fresh, seconds, recalled))
         model.store.flush()
 
-    def _estimate(self, model: Model, pending: Sequence[_Pending]) -> Asking:
+    def _estimate(self, model: Model, pending: Sequence[_Pending], recalled: int) -> Asking:
         """What the round will cost. Raises BudgetError when that is more than the settings allow."""
         sample = pending[:_REQUESTS_A_SCHEDULE]
         tokens = count_tokens([_request(p) for p in sample]).fresh * len(pending) // len(sample)
-        estimate = Asking(len(pending), tokens, tokens / model.engine.tokens_per_second, model.name)
+        estimate = Asking(len(pending), tokens, tokens / model.engine.tokens_per_second, model.name, recalled)
         for name, value, limit in (
             ("max_requests", self.tally.asked + len(pending), self._settings.max_requests),
             ("max_seconds", self.tally.seconds_engine + estimate.seconds, self._settings.max_seconds),

@@ -18,9 +18,11 @@ class Asking:
     tokens: int  # fresh tokens, estimated from the prompts' own ids
     seconds: float  # estimated from the engine's measured rate
     model: str
+    recalled: int = 0  # inputs of this round that the store answered
 
     def __str__(self) -> str:
-        return f"asking {self.requests:,} (≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)})"
+        cost = f"asking {self.requests:,} (≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)})"
+        return f"{cost}{_recalled(self)}"
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Answered:
     requests: int  # all of them
     tokens: int  # fresh tokens so far
     seconds: float  # in the engine so far
+    recalled: int = 0  # inputs of this round that the store answered
 
     def __str__(self) -> str:
         rate = self.tokens / self.seconds if self.seconds else 0.0
         left = self.seconds * (self.requests - self.done) / self.done if self.done else 0.0
-        return f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s, {duration(left)} left"
+        done = f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s, {duration(left)} left"
+        return f"{done}{_recalled(self)}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,12 @@ class Warned:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _recalled(event: Asking | Answered) -> str:
+    if not event.recalled:
+        return ""
+    return f"; {event.recalled:,} recalled ({event.recalled / (event.recalled + event.requests):.0%})"
 
 
 Event = Asking | Answered | Warned

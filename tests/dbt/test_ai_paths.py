@@ -130,7 +130,7 @@ class TestBuild:
         response = built["a_table"]
         assert (response["asked"], response["recalled"], response["failed"]) == (4, 0, 0)
         assert response["rows_affected"] == 6
-        assert response["_message"] == "6 rows, 4 asked, 0 recalled"
+        assert response["_message"].startswith("6 rows, 4 asked, 0 recalled, ")
         expected = [(1, True), (2, False), (3, False), (4, False), (5, False), (6, None)]
         assert rows(project, "select * from {schema}.a_table order by id") == expected
 

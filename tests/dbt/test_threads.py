@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from dbt_common.events.contextvars import log_contextvars
 
 from dbt.adapters.quail.credentials import QuailCredentials
 from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment
@@ -16,6 +17,7 @@ from quail_engine import QuailError
 from quail_engine.batching.batch import Batch
 from quail_engine.engine.mock import MockEngine
 from quail_engine.prompts.request import Logits
+from quail_engine.sql import split
 
 THREADS = 8
 ROUNDS = 3
@@ -51,7 +53,7 @@ def test_open_transactions_do_not_disturb_each_other(environment: QuailEnvironme
             mine.execute("rollback" if turn < ROUNDS - 1 else "commit")
         mine.start_node(None)
         mine.execute(f"select id, {call} as u from notes order by id")
-        assert mine.report is not None
+        assert mine.node.report is not None
         return mine.fetchall()
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -89,10 +91,32 @@ def test_counts_are_kept_for_a_node_and_no_longer(cursor: QuailCursor) -> None:
     cursor.execute("create table a as select AI_FILTER('is it ''urgent''?', 'urgent') as u")
     cursor.execute("create table b as select AI_FILTER('is it ''urgent''?', 'calm') as u")
     cursor.execute("select 1")
-    assert cursor.report is not None
-    assert cursor.report.asked == 2
+    assert cursor.node.report is not None
+    assert cursor.node.report.asked == 2
     cursor.start_node(None)
-    assert cursor.report is None
+    assert cursor.node.report is None
+
+
+def test_what_runs_next_on_a_thread_counts_for_itself(cursor: QuailCursor) -> None:
+    # A seed, a hook of the run and `dbt show` announce no node; only dbt's context says that another one runs.
+    with log_contextvars(node_info={"unique_id": "model.p.a"}):
+        cursor.start_node(None)
+        cursor.execute("create table a as select AI_FILTER('is it ''urgent''?', 'urgent') as u")
+        main = cursor.response()
+        assert (main.rows_affected, main.asked) == (1, 1)
+        cursor.execute("insert into a select AI_FILTER('is it ''urgent''?', 'a post-hook')")
+        assert (main.rows_affected, main.asked) == (1, 2)
+        assert str(main).startswith("1 row, 2 asked, 0 recalled")
+    with log_contextvars(node_info={"unique_id": "seed.p.b"}):
+        cursor.execute("create table b as select 1 as one")
+        assert cursor.response().to_dict(omit_none=True) == {"_message": "1 row", "rows_affected": 1}
+
+
+def test_a_text_is_cut_into_statements_once(cursor: QuailCursor) -> None:
+    for sql in ("select AI_FILTER('is it ''urgent''?', 'once') as u", "select 1 -- not AI_FILTER(x)"):
+        split.cache_clear()
+        cursor.execute(sql)
+        assert split.cache_info().misses == 1
 
 
 def test_a_failed_statement_keeps_its_error_type(cursor: QuailCursor) -> None:

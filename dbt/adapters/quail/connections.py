@@ -12,12 +12,15 @@ from typing import Any
 import duckdb
 from dbt.adapters.contracts.connection import AdapterRequiredConfig, Connection, ConnectionState
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtDatabaseError
 
 from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment, create
 from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
 from quail_engine import QuailError, Session
+
+logger = AdapterLogger("Quail")
 
 
 class QuailConnectionManager(DuckDBConnectionManager):
@@ -58,6 +61,12 @@ class QuailConnectionManager(DuckDBConnectionManager):
                 base._ENV.shut_down()
             base.close_all_connections()
 
+    def cleanup_all(self) -> None:
+        """dbt calls it when a command is done. The line is said here because a hook of its own would count as one of PASS=."""
+        super().cleanup_all()
+        if self._RUN_LOG is not None and (summary := self._RUN_LOG.summary()):
+            logger.info(summary)
+
     @classmethod
     def session(cls) -> Session:
         environment = cls.env()
@@ -78,9 +87,9 @@ class QuailConnectionManager(DuckDBConnectionManager):
 
     @classmethod
     def get_response(cls, cursor: Any) -> QuailAdapterResponse:
-        """Affected rows of the last statement, and the AI counts of the node so far: the statement dbt calls `main` holds no
-        AI call in incremental, snapshot and external nodes."""
-        return QuailAdapterResponse.of(cursor.rowcount, cursor.report)
+        """Affected rows of the last statement, and the AI counts of its node: the statement dbt calls `main` holds no AI call
+        in incremental, snapshot and external nodes."""
+        return cursor.response()
 
 
 atexit.register(QuailConnectionManager.close_all_connections)

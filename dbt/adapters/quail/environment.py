@@ -6,11 +6,13 @@ connection and so inside the transaction that dbt has open.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
 import weakref
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -29,8 +31,32 @@ from quail_engine import QuailError, RunReport, Session, SqlError
 _STOP_SECONDS = 10.0  # for which a statement that was interrupted is waited for: a batch of a large model takes seconds
 
 
+@dataclass
+class NodeWork:
+    """What the statements of one node are answered with, and what they cost."""
+
+    unique_id: str | None  # None where dbt names no node, as in a run-operation
+    ai_views: str | None = None  # the node's policy; None: the profile's
+    compiled: str = ""  # the node's own SQL, in which errors are told
+    report: RunReport | None = None  # sum over its AI statements; None: it had none
+    responses: list[QuailAdapterResponse] = field(default_factory=list)  # of its statements so far
+
+    def response(self, rows: int) -> QuailAdapterResponse:
+        """`rows`: that the last statement wrote, or -1."""
+        response = QuailAdapterResponse.of(rows, self.report)
+        if self.unique_id is not None:
+            self.responses.append(response)
+        return response
+
+    def add(self, report: RunReport) -> None:
+        """Counts a statement, in the earlier responses too: dbt keeps that of `main`, and a post-hook runs after it."""
+        self.report = report if self.report is None else self.report + report
+        for response in self.responses:
+            response.count(self.report)
+
+
 class QuailCursor(DuckDBCursorWrapper):
-    """A cursor of one dbt thread. Sums what its AI statements cost since `start_node`.
+    """A cursor of one dbt thread. Sums what the AI statements of a node cost.
 
     `interrupt`, `stop` and `close` may be called by another thread; after any of them the cursor runs nothing more, so that a
     node does not go on with its next statement.
@@ -39,13 +65,11 @@ class QuailCursor(DuckDBCursorWrapper):
     def __init__(self, cursor: Any, session: Session, run_log: RunLog | None = None) -> None:
         super().__init__(cursor)
         self.run_log = run_log
-        self.ai_views: str | None = None  # the running node's policy; None: the profile's
-        self.compiled = ""  # the running node's own SQL, in which errors are told
-        self.report: RunReport | None = None  # sum over the running node's AI statements; None: it had none
         self._session = session
         self._stopped = threading.Event()
         self._busy = threading.Lock()  # held while a statement runs
-        self._rows: int | None = None  # that the last statement wrote, if it held an AI call
+        self._node = NodeWork(None)
+        self._rows = -1  # that the last statement wrote, if it held an AI call
 
     @property
     def connection(self) -> Any:
@@ -55,12 +79,31 @@ class QuailCursor(DuckDBCursorWrapper):
     @property
     def rowcount(self) -> int:
         """Rows that the last statement wrote; -1 if it writes none. An AI statement's last step only tells the number."""
-        return self._cursor.rowcount if self._rows is None else self._rows
+        return self._cursor.rowcount if self._rows < 0 else self._rows
+
+    @property
+    def node(self) -> NodeWork:
+        """The work of the node that runs on this thread. Seeds, hooks of a run and `dbt show` announce none: they begin one
+        when dbt's context names another node than before."""
+        unique_id = get_node_info().get("unique_id")
+        if unique_id != self._node.unique_id:
+            self._node = NodeWork(unique_id)
+        return self._node
 
     def start_node(self, ai_views: str | None, compiled: str = "") -> None:
-        self.ai_views = ai_views
-        self.compiled = compiled
-        self.report = None
+        """Begins a node, or the next batch of one."""
+        self._node = NodeWork(get_node_info().get("unique_id"), ai_views, compiled)
+
+    def response(self) -> QuailAdapterResponse:
+        """The last statement's rows and its node's counts, which grow with the node's later statements.
+
+        The statement that dbt calls an external model's `main` creates a view on the file: the rows are those of the table
+        that was answered and then written to the file.
+        """
+        node, rows = self.node, self.rowcount
+        if rows < 0 and node.report is not None and get_node_info().get("materialized") == "external":
+            rows = node.report.rows
+        return node.response(rows)
 
     def execute(self, sql: str, bindings: Any = None) -> Any:
         """Runs a statement as DuckDB's own `execute` does, AI calls answered. Raises QuailError and DuckDB's errors."""
@@ -70,31 +113,32 @@ class QuailCursor(DuckDBCursorWrapper):
             return self._execute(sql, bindings)
 
     def _execute(self, sql: str, bindings: Any) -> Any:
-        self._rows = None
-        if not self._has_ai_call(sql):
+        self._rows = -1
+        if not quail_engine.mentions_ai(sql):
             return super().execute(sql, bindings)
-        if bindings is not None:
-            raise QuailError(
-                "A statement with an AI call cannot take bound parameters: its text is what is planned and remembered. "
-                "Write the values into the statement, or put them in a table and join it."
-            )
-        # dbt's node is a context variable of this thread; the engine's threads do not have it.
-        node = get_node_info().get("unique_id")
+        node = self.node
         try:
+            if not self._session.contains_ai(sql):
+                return super().execute(sql, bindings)
+            if bindings is not None:
+                raise QuailError(
+                    "A statement with an AI call cannot take bound parameters: its text is what is planned and remembered. "
+                    "Write the values into the statement, or put them in a table and join it."
+                )
             report = self._session.execute(
-                self.connection, sql, node=node, ai_views=self.ai_views, cancelled=self._stopped
+                self.connection, sql, node=node.unique_id, ai_views=node.ai_views, cancelled=self._stopped
             )
         except SqlError as error:
-            raise error.within(self.compiled) from None
+            raise error.within(node.compiled).within(_without_query_comment(sql)) from None
         self._rows = report.rows
-        self.report = report if self.report is None else self.report + report
+        node.add(report)
         if self.run_log is not None:
-            self.run_log.append(node, sql, report)
+            self.run_log.append(node.unique_id, sql, report)
         return self._cursor
 
     def sql(self, query: str, *args: Any, **kwargs: Any) -> Any:
         """`con.sql` of a Python model. A query with AI calls runs now, into a temporary table that the relation reads."""
-        if not self._has_ai_call(query):
+        if not (quail_engine.mentions_ai(query) and self._session.contains_ai(query)):
             return self._cursor.sql(query, *args, **kwargs)
         name, text = f"quail_relation_{uuid.uuid4().hex}", query.rstrip().rstrip(";")
         try:
@@ -104,9 +148,6 @@ class QuailCursor(DuckDBCursorWrapper):
         return self._cursor.table(name)
 
     query = sql
-
-    def _has_ai_call(self, sql: str) -> bool:
-        return quail_engine.mentions_ai(sql) and self._session.contains_ai(sql)
 
     def interrupt(self) -> None:
         """Stops what runs on this cursor: questions not yet asked, then DuckDB."""
@@ -157,7 +198,7 @@ class QuailEnvironment(LocalEnvironment):
         cursor.execute("set session python_scan_all_frames = true")
         response = super().submit_python_job(handle, parsed_model, compiled_code)
         cursor.execute("reset session python_scan_all_frames")
-        return response if cursor.report is None else QuailAdapterResponse.of(-1, cursor.report)
+        return response if cursor.node.report is None else cursor.node.response(-1)
 
     def shut_down(self) -> None:
         """Stops what runs, then frees the model and the instance. `close` alone frees the instance: with `keep_open: false`
@@ -178,3 +219,8 @@ class QuailMotherDuckEnvironment(QuailEnvironment, MotherDuckEnvironment):
 
 def create(credentials: QuailCredentials) -> QuailEnvironment:
     return QuailMotherDuckEnvironment(credentials) if credentials.is_motherduck else QuailEnvironment(credentials)
+
+
+def _without_query_comment(sql: str) -> str:
+    """A statement without the comment that dbt writes before it."""
+    return re.sub(r"\A\s*/\*.*?\*/\s*", "", sql, count=1, flags=re.DOTALL)

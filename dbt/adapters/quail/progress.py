@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.contextvars import get_node_info
@@ -12,7 +13,7 @@ from dbt_common.invocation import get_invocation_id
 from quail_engine import Answered, Asking, Event, Warned
 
 _EVERY_SECONDS = 10.0
-_WORTH_A_LINE_SECONDS = 1.0  # a round that is expected to take less goes to the debug log
+_WORTH_A_LINE_SECONDS = 1.0  # a first round that is expected to take less goes to the debug log
 
 logger = AdapterLogger("Quail")
 
@@ -20,7 +21,8 @@ logger = AdapterLogger("Quail")
 class ProgressLog:
     """A listener for a session. Called on the thread that runs the statement, so that dbt adds the node to each line."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._thread = threading.local()
         self._warned: set[tuple[str, str, str]] = set()  # invocation, node, text
 
@@ -33,9 +35,15 @@ class ProgressLog:
             if key not in self._warned:
                 self._warned.add(key)
                 logger.warning(text)
-        elif isinstance(event, Asking):
-            self._thread.last = time.monotonic()
-            (logger.info if event.seconds >= _WORTH_A_LINE_SECONDS else logger.debug)(text)
-        elif isinstance(event, Answered) and time.monotonic() - self._thread.last >= _EVERY_SECONDS:
-            self._thread.last = time.monotonic()
+        elif self._is_due(node, event):
+            self._thread.said = self._clock()
             logger.info(text)
+        else:
+            logger.debug(text)
+
+    def _is_due(self, node: str, event: Asking | Answered) -> bool:
+        """A node's first round is told if it is worth a line; from then on there is a line every few seconds."""
+        if getattr(self._thread, "node", None) != (get_invocation_id(), node):
+            self._thread.node, self._thread.said = (get_invocation_id(), node), self._clock()
+            return isinstance(event, Asking) and event.seconds >= _WORTH_A_LINE_SECONDS
+        return bool(self._clock() - self._thread.said >= _EVERY_SECONDS)

@@ -1,11 +1,12 @@
-"""What AI statements cost, as dbt shows it: a node's `adapter_response` and `target/quail_run.jsonl`."""
+"""What AI statements cost, as dbt shows it: a node's `adapter_response`, `target/quail_run.jsonl`, and a line at the end."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from typing import Any
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.invocation import get_invocation_id
 
-from quail_engine import RunReport
+from quail_engine import RunReport, amount, duration
 
 
 @dataclass
 class QuailAdapterResponse(AdapterResponse):
-    """A node's response. The counts are sums over all of its AI statements so far, and absent for a node that has none."""
+    """A node's response. The counts are sums over all of its AI statements, and absent for a node that has none."""
 
     asked: int | None = None  # distinct requests sent to the engine
     recalled: int | None = None  # answered from the store
@@ -32,43 +33,50 @@ class QuailAdapterResponse(AdapterResponse):
 
     @classmethod
     def of(cls, rows: int, report: RunReport | None) -> QuailAdapterResponse:
-        """`rows` is what DuckDB says of the last statement: affected rows, or -1 for one that affects none."""
-        rows_affected = rows if rows >= 0 else None
-        if report is None:
-            return cls(_message=_message(rows_affected, None), rows_affected=rows_affected)
-        return cls(
-            _message=_message(rows_affected, report),
-            rows_affected=rows_affected,
-            asked=report.asked,
-            recalled=report.recalled,
-            pruned=report.pruned,
-            failed=report.failed,
-            overlong=report.overlong,
-            tokens_fresh=report.tokens_fresh,
-            tokens_reused=report.tokens_reused,
-            tokens_per_second=report.tokens_per_second or None,
-            model=report.model or None,
-        )
+        """`rows` is what DuckDB says of a statement: affected rows, or -1 for one that affects none."""
+        response = cls(_message="", rows_affected=rows if rows >= 0 else None)
+        response.count(report)
+        return response
+
+    def count(self, report: RunReport | None) -> None:
+        """Takes the counts of the node so far; None: it had no AI statement."""
+        if report is not None:
+            self.asked, self.recalled, self.pruned = report.asked, report.recalled, report.pruned
+            self.failed, self.overlong = report.failed, report.overlong
+            self.tokens_fresh, self.tokens_reused = report.tokens_fresh, report.tokens_reused
+            self.tokens_per_second = report.tokens_per_second or None
+            self.model = report.model or None
+        self._message = _message(self.rows_affected, report)
 
 
 def _message(rows: int | None, report: RunReport | None) -> str:
-    """`1,204 rows, 312 asked, 892 recalled`; dbt's console shows it as the node's status."""
+    """`1,204 rows, 312 asked, 892 recalled, 41k tok/s`; dbt's console shows it as the node's status."""
     parts = [] if rows is None else [f"{rows:,} {'row' if rows == 1 else 'rows'}"]
     if report is not None:
-        parts += [f"{report.asked:,} asked", f"{report.recalled:,} recalled"]
-        missing = [f"{n:,} {what}" for n, what in ((report.failed, "failed"), (report.overlong, "overlong")) if n]
-        if missing:
-            parts.append(f"{' and '.join(missing)} (NULL in their rows)")
+        parts += _counts(report)
+        if report.tokens_per_second:
+            parts.append(f"{amount(report.tokens_per_second)} tok/s")
     return ", ".join(parts) or "OK"
 
 
+def _counts(report: RunReport) -> list[str]:
+    counts = [f"{report.asked:,} asked", f"{report.recalled:,} recalled"]
+    missing = [f"{n:,} {what}" for n, what in ((report.failed, "failed"), (report.overlong, "overlong")) if n]
+    return counts + ([f"{' and '.join(missing)} (NULL in their rows)"] if missing else [])
+
+
 class RunLog:
-    """`quail_run.jsonl` in the target folder: a line a statement with an AI call, of this and earlier invocations."""
+    """`quail_run.jsonl` in the target folder: a line a statement with an AI call, of this and earlier invocations; and the sums
+    of this one. Used by all threads."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "quail_run.jsonl"
+        self._lock = threading.Lock()
+        self._nodes: set[str | None] = set()
+        self._sums = RunReport()
 
     def append(self, node: str | None, sql: str, report: RunReport) -> None:
+        """`node` is the unique id of dbt's node; None where dbt names none, as in a run-operation."""
         line: dict[str, Any] = {
             "timestamp": datetime.now(timezone.utc).isoformat(),
             "invocation_id": get_invocation_id(),
@@ -83,3 +91,18 @@ class RunLog:
             os.write(file, (json.dumps(line) + "\n").encode())
         finally:
             os.close(file)
+        with self._lock:
+            self._nodes.add(node)
+            self._sums += replace(report, plan="", warnings=())
+
+    def summary(self) -> str:
+        """What the invocation asked so far, in a line, and begins anew; empty where nothing was asked or recalled."""
+        with self._lock:
+            nodes, sums = self._nodes, self._sums
+            self._nodes, self._sums = set(), RunReport()
+        if not (sums.asked or sums.recalled):
+            return ""
+        parts = [f"{len(nodes):,} {'node' if len(nodes) == 1 else 'nodes'} with AI calls", *_counts(sums)]
+        if sums.asked:
+            parts.append(f"{amount(sums.tokens_fresh)} tokens in {duration(sums.seconds_engine)}")
+        return ", ".join(parts)
