@@ -19,10 +19,11 @@ from quail_engine.oracle import oracle
 from quail_engine.progress import Answered, Asking, Event, Listener, Warned, amount, duration
 from quail_engine.report import RunReport
 from quail_engine.session import Connection, Session, connect
-from quail_engine.settings import Settings
+from quail_engine.settings import OVERRIDES, Settings
 from quail_engine.sql import mentions_ai
 
 __all__ = [
+    "OVERRIDES",
     "AnswerStoreError",
     "Answered",
     "Asking",

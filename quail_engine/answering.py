@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import threading
@@ -11,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from quail_engine.answers import Answer, AnswerStore, answer_key, question_key
+from quail_engine.answers import Answer, AnswerStore, answer_key, question_key, truncated_key
 from quail_engine.batching.forest import count_tokens, schedule
+from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task
 from quail_engine.engine.base import Engine
-from quail_engine.errors import BudgetError, EngineError, QuailError
+from quail_engine.errors import EngineError, QuailError
 from quail_engine.lookups import Arguments, Inquiry, labels_of
-from quail_engine.progress import Answered, Asking, Listener
+from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.prompter import Prompt, Prompter
 from quail_engine.prompts.request import Ids, Logits, Request
 from quail_engine.prompts.token_store import TokenStore
@@ -25,6 +25,9 @@ from quail_engine.settings import Settings
 
 _REQUESTS_A_SCHEDULE = 16_384
 """Requests that are turned into a forest at once; bounds the memory of a round, not what a batch may share."""
+
+_NOT_FINITE = "the engine gave no finite number"
+_NO_LABELS = "its labels are no list of two or more different ones"
 
 _RATIO_FROM = 20
 """Asked rows from which on the share of failed ones can fail a statement."""
@@ -66,6 +69,15 @@ class Model:
             self.engine.close()
 
 
+@dataclass(frozen=True)
+class Terms:
+    """Who asks, and under which conditions: of one statement."""
+
+    budgets: Budgets
+    node: str = ""  # as dbt names it
+    since: int = 0  # answers older than this, in microseconds since 1970 UTC, are asked again
+
+
 @dataclass
 class Tally:
     """Counts of one statement, as they grow."""
@@ -98,11 +110,16 @@ class _Pending:
 class Answering:
     """Answers the inquiries of one statement. One statement at a time is in the engine; `lock` is the model's."""
 
-    def __init__(self, settings: Settings, listener: Listener, cancelled: threading.Event, lock: threading.Lock) -> None:
+    def __init__(
+        self, settings: Settings, listener: Listener, cancelled: threading.Event, lock: threading.Lock, terms: Terms
+    ) -> None:
         self._settings = settings
+        self._terms = terms
+        self._budgets = terms.budgets.of_a_statement()
         self._listener = listener
         self._cancelled = cancelled
         self._lock = lock
+        self._failures: dict[tuple[Question, str], list[bytes]] = {}  # keys of inputs by question and reason
         self.tally = Tally()
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
@@ -117,7 +134,7 @@ class Answering:
                 inquiry.missing.clear()
             pending = self._recall(model, pending)
             self._tokenise(model, pending)
-            pending = self._recall(model, self._fitting(pending))
+            pending = self._fitting(model, pending)
             if pending:
                 self._ask(model, pending, self.tally.recalled - before)
         for inquiry in inquiries:
@@ -127,7 +144,7 @@ class Answering:
         """The distinct requests behind all missing inputs, those of one anchor together."""
         requests: dict[bytes, _Pending] = {}
         for inquiry in inquiries:
-            for question, rows in _by_labels(inquiry, self.tally):
+            for question, rows in self._by_labels(model, inquiry):
                 prompt = model.prompter.compile(question)
                 base = model.question_key(question)
                 for digest, arguments in rows:
@@ -136,9 +153,34 @@ class Answering:
                     pending.waiting.append((inquiry, digest))
         return sorted(requests.values(), key=lambda p: p.arguments[p.question.anchor] if len(p.arguments) > 1 else "")
 
+    def _by_labels(self, model: Model, inquiry: Inquiry) -> Iterator[tuple[Question, list[tuple[bytes, Arguments]]]]:
+        """The missing inputs by the question they are asked: one, or one a label list when the labels come with the rows."""
+        question = inquiry.question
+        rows = list(inquiry.missing.items())
+        if question.task is Task.JUDGE or question.labels:
+            yield question, rows
+            return
+        lists: dict[str, list[tuple[bytes, Arguments]]] = {}
+        for digest, arguments in rows:
+            lists.setdefault(arguments[-1], []).append((digest, arguments[:-1]))
+        for text, inputs in lists.items():
+            try:
+                labels = labels_of(text)
+            except (ValueError, json.JSONDecodeError):
+                # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
+                self.tally.failed += len(inputs)
+                inquiry.asked += len(inputs)
+                inquiry.failed += len(inputs)
+                inquiry.known.update((digest, None) for digest, _ in inputs)
+                base = model.question_key(question)
+                for _, arguments in inputs:
+                    self._note_failure(question, _NO_LABELS, answer_key(base, (*arguments, text)))
+                continue
+            yield replace(question, labels=labels), inputs
+
     def _recall(self, model: Model, pending: list[_Pending]) -> list[_Pending]:
         """Settles what the store knows; returns the rest."""
-        known = model.store.recall([p.key for p in pending])
+        known = model.store.recall([p.key for p in pending], self._terms.since)
         for p in pending:
             if p.key in known:
                 self.tally.recalled += 1
@@ -151,9 +193,10 @@ class Answering:
         for p in pending:
             p.ids = [ids[text] for text in p.arguments]
 
-    def _fitting(self, pending: Sequence[_Pending]) -> list[_Pending]:
+    def _fitting(self, model: Model, pending: Sequence[_Pending]) -> list[_Pending]:
         """What fits into the model's context; the rest is settled as NULL, refused or cut, as `on_overlong` says."""
         fitting: list[_Pending] = []
+        cut: list[_Pending] = []
         too_long: list[_Pending] = []
         for p in pending:
             (fitting if sum(map(len, p.ids)) <= p.prompt.room else too_long).append(p)
@@ -168,39 +211,43 @@ class Answering:
                 )
             if policy == "truncate":
                 p.ids = truncated(p.ids, p.prompt.room)
-                p.key = hashlib.sha256(b"truncated" + p.key).digest()
-                fitting.append(p)
+                p.key = truncated_key(p.key)
+                cut.append(p)
             else:
                 p.settle(None)
-        return fitting
+                self._note_failure(p.question, f"too long: more than the {p.prompt.room:,} tokens that fit", p.key)
+        self._keep_failures(model)
+        return fitting + self._recall(model, cut)
 
     def _ask(self, model: Model, pending: Sequence[_Pending], recalled: int) -> None:
         estimate = self._estimate(model, pending, recalled)
+        self._warn_of_refresh(model, pending, estimate)
+        self._budgets.refuse(estimate)
         self._listener(estimate)
         done, fresh, seconds = 0, 0, 0.0
-        for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
-            part = pending[start : start + _REQUESTS_A_SCHEDULE]
-            for answered, tokens, spent in self._prefill(model, part):
-                done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
-                self._listener(Answered(done, len(pending), fresh, seconds, recalled))
-        model.store.flush()
+        try:
+            for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
+                part = pending[start : start + _REQUESTS_A_SCHEDULE]
+                for answered, tokens, spent in self._prefill(model, part):
+                    done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
+                    self._listener(Answered(done, len(pending), fresh, seconds, recalled))
+                    self._budgets.stop(done, len(pending))
+        finally:
+            model.store.flush()
 
     def _estimate(self, model: Model, pending: Sequence[_Pending], recalled: int) -> Asking:
-        """What the round will cost. Raises BudgetError when that is more than the settings allow."""
+        """What the round will cost."""
         sample = pending[:_REQUESTS_A_SCHEDULE]
         tokens = count_tokens([_request(p) for p in sample]).fresh * len(pending) // len(sample)
-        estimate = Asking(len(pending), tokens, tokens / model.engine.tokens_per_second, model.name, recalled)
-        for name, value, limit in (
-            ("max_requests", self.tally.asked + len(pending), self._settings.max_requests),
-            ("max_seconds", self.tally.seconds_engine + estimate.seconds, self._settings.max_seconds),
-        ):
-            if value > limit:
-                raise BudgetError(
-                    f"{model.name}: {estimate} would take this statement over the setting {name} ({limit:,g}); "
-                    "nothing of it was asked. Filter or limit the rows first, or raise the setting "
-                    "(in dbt: in the profile's quail: block)."
-                )
-        return estimate
+        return Asking(len(pending), tokens, tokens / model.engine.tokens_per_second, model.name, recalled)
+
+    def _warn_of_refresh(self, model: Model, pending: Sequence[_Pending], estimate: Asking) -> None:
+        if not self._terms.since:
+            return
+        if again := len(model.store.recall([p.key for p in pending])):
+            share = again / len(pending)
+            part = Asking(again, round(share * estimate.tokens), share * estimate.seconds, model.name)
+            self._listener(Warned(f"{model.name}: a refresh would re-ask {again:,} inputs that have an answer ({part.cost})."))
 
     def _prefill(self, model: Model, pending: Sequence[_Pending]) -> Iterator[tuple[int, int, float]]:
         """Runs the batches; yields after each: requests answered, fresh tokens, seconds in the engine."""
@@ -219,6 +266,7 @@ class Answering:
                     finished.append(read.request)
             self.tally.seconds_engine += spent
             self.tally.tokens_fresh += batch.tokens
+            self._budgets.spend(len(finished), batch.tokens, spent)
             self._settle(model, [(pending[i], requests[i], _parts(reads[i])) for i in finished])
             yield len(finished), batch.tokens, spent
 
@@ -235,34 +283,24 @@ class Answering:
                 inquiry.asked += 1
                 inquiry.failed += failed
             p.settle(None if failed else numbers)
-            if not failed:
+            if failed:
+                self._note_failure(p.question, _NOT_FINITE, p.key)
+            else:
                 answers.setdefault(p.question, []).append((p.key, Answer(numbers, request.tokens)))
         for question, found in answers.items():
             base = model.question_key(question)
             model.store.remember(base, question.title, found, model.name, model.engine.dtype)
+        self._keep_failures(model)
 
+    def _note_failure(self, question: Question, reason: str, key: bytes) -> None:
+        self._failures.setdefault((question, reason), []).append(key)
 
-def _by_labels(inquiry: Inquiry, tally: Tally) -> Iterator[tuple[Question, list[tuple[bytes, Arguments]]]]:
-    """The missing inputs by the question they are asked: one, or one a label list when the labels come with the rows."""
-    question = inquiry.question
-    rows = list(inquiry.missing.items())
-    if question.task is Task.JUDGE or question.labels:
-        yield question, rows
-        return
-    lists: dict[str, list[tuple[bytes, Arguments]]] = {}
-    for digest, arguments in rows:
-        lists.setdefault(arguments[-1], []).append((digest, arguments[:-1]))
-    for text, inputs in lists.items():
-        try:
-            labels = labels_of(text)
-        except (ValueError, json.JSONDecodeError):
-            # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
-            tally.failed += len(inputs)
-            inquiry.asked += len(inputs)
-            inquiry.failed += len(inputs)
-            inquiry.known.update((digest, None) for digest, _ in inputs)
-            continue
-        yield replace(question, labels=labels), inputs
+    def _keep_failures(self, model: Model) -> None:
+        """Writes down why inputs got no answer."""
+        for (question, reason), keys in self._failures.items():
+            base = model.question_key(question)
+            model.store.remember_failures(base, question.title, keys, reason, model.name, self._terms.node)
+        self._failures.clear()
 
 
 def _request(pending: _Pending) -> Request:

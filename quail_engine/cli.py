@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from quail_engine import demo as demo_project
 from quail_engine import models as models_on_disk
-from quail_engine.answers import AnswerStore, CheckReport, StoreStats
+from quail_engine.answers import AnswerStore, CheckReport, Failure, StoreStats
 from quail_engine.errors import QuailError
 from quail_engine.session import DatabaseError, Session, connect
 from quail_engine.settings import Settings
@@ -179,6 +180,31 @@ def stats(store: AnswerStore) -> None:
         table.add_row(question.template, question.model, f"{question.answers:,}", f"{question.tokens:,}")
     if found.questions:
         Console().print(table)
+
+
+@answers.command()
+@click.option("--prompt", help="Only questions that contain this text.")
+@click.option("--rows", default=20, show_default=True, help="Lines to print.")
+@click.pass_obj
+@_clear_errors
+def errors(store: AnswerStore, prompt: str | None, rows: int) -> None:
+    """The inputs that failed or were too long and have no answer yet: by question and reason, newest first."""
+    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    for failure in store.failures():
+        if prompt is None or prompt in failure.template:
+            groups.setdefault((failure.template, failure.model, failure.reason), []).append(failure)
+    if not groups:
+        click.echo("no errors")
+        return
+    table = Table("question", "model", "reason", "inputs", "last", "asked by")
+    for (template, model, reason), failures in list(groups.items())[:rows]:
+        inputs = sum(len(failure.keys) for failure in failures)
+        last = datetime.fromtimestamp(failures[0].time / 1e6).strftime("%Y-%m-%d %H:%M:%S")
+        nodes = ", ".join(dict.fromkeys(failure.node for failure in failures if failure.node))
+        table.add_row(template, model, reason, f"{inputs:,}", last, nodes)
+    Console().print(table)
+    if len(groups) > rows:
+        click.echo(f"{len(groups) - rows:,} more: --rows shows more of them.")
 
 
 @answers.command()

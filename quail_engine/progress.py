@@ -20,9 +20,12 @@ class Asking:
     model: str
     recalled: int = 0  # inputs of this round that the store answered
 
+    @property
+    def cost(self) -> str:
+        return f"≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)}"
+
     def __str__(self) -> str:
-        cost = f"asking {self.requests:,} (≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)})"
-        return f"{cost}{_recalled(self)}"
+        return f"asking {self.requests:,} ({self.cost}){_recalled(self)}"
 
 
 @dataclass(frozen=True)

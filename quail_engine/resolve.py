@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from quail_engine.answering import Answering, Model, Tally
+from quail_engine.answering import Answering, Model, Tally, Terms
 from quail_engine.errors import QuailError
 from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, digest_of, probability
 from quail_engine.plan import AskStep, PhysicalPlan
@@ -41,6 +41,7 @@ class Services:
     model: Callable[[str], Model]  # loads a model by name on first use
     lock: threading.Lock  # one statement at a time in the engine
     listener: Listener
+    terms: Terms
 
 
 class Resolver:
@@ -59,7 +60,7 @@ class Resolver:
         self._query = query
         self._plan = plan
         self._limit = plan.first.limit if plan.first else None
-        self._answering = Answering(services.settings, services.listener, cancelled, services.lock)
+        self._answering = Answering(services.settings, services.listener, cancelled, services.lock, services.terms)
         self._look_ups = StatementLookUps(query.calls, services.settings, self._limit.calls if self._limit else ())
         self._joined = 0  # inputs answered through answer tables
         self._looked_up = 0  # rows looked up in the run that made the result

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,8 +14,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from quail_engine.answering import Model
+from quail_engine.answering import Model, Terms
 from quail_engine.answers import AnswerStore
+from quail_engine.budgets import Budgets, Spent
 from quail_engine.errors import EngineError, QuailError, SettingsError
 from quail_engine.execute import Deliver, execute, plan_text
 from quail_engine.lookups import register
@@ -46,6 +49,13 @@ class Session:
         self._models: dict[str, Model] = {}
         self._loading = threading.Lock()
         self._asking = threading.Lock()
+        self.start_run()
+
+    def start_run(self) -> None:
+        """From here on a run's and its models' budgets count from zero, and `refresh` asks again what was answered before."""
+        self._run_began = time.time_ns() // 1000
+        self._spent_by_run = Spent()
+        self._spent_by_node: dict[str, Spent] = {}
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Adds the look-ups to a database instance; once is enough for all its connections, outside a transaction."""
@@ -61,25 +71,27 @@ class Session:
         text: str,
         node: str | None = None,
         dialect: str | None = None,
-        ai_views: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        refresh: bool = False,
         listener: Listener | None = None,
         deliver: Deliver | None = None,
         cancelled: threading.Event | None = None,
     ) -> RunReport:
         """Runs one or several statements on `cursor` and leaves the last one's result there to be fetched.
 
-        `node` names who asks, for the report; `deliver` runs the SQL of a statement that needs no more answers, in place of
-        `cursor.execute`. Another thread may set `cancelled`: the statement then stops after the batch in flight, whose answers
-        are kept. Raises QuailError for what a user can mend, duckdb.Error for what DuckDB refuses. A transaction that is open
-        is used and left open.
+        `node` names who asks, for budgets and errors; `overrides` are settings for these statements
+        (`Settings.with_overrides`); `refresh` asks again what was not answered since the run began; `deliver` runs the SQL of
+        a statement that needs no more answers, in place of `cursor.execute`. Another thread may set `cancelled`: the statement
+        then stops after the batch in flight, whose answers are kept. Raises QuailError for what a user can mend, duckdb.Error
+        for what DuckDB refuses. A transaction that is open is used and left open.
         """
         if dialect not in (None, "duckdb"):
             raise SettingsError(f"dialect {dialect!r} is not built yet; write DuckDB SQL.")
         if not mentions_ai(text):
             (deliver or cursor.execute)(text)
             return RunReport()
-        settings = self.settings if ai_views is None else replace(self.settings, ai_views=ai_views)
-        services = self._services(settings, listener or self._listener)
+        settings = self.settings.with_overrides(overrides or {})
+        services = self._services(settings, listener or self._listener, node or "", refresh)
         return execute(services, cursor, text, cancelled or threading.Event(), deliver)
 
     def explain(self, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
@@ -116,8 +128,12 @@ class Session:
         self._store.close()
         self._tokens.close()
 
-    def _services(self, settings: Settings, listener: Listener) -> Services:
-        return Services(settings, self._model, self._asking, listener)
+    def _services(self, settings: Settings, listener: Listener, node: str = "", refresh: bool = False) -> Services:
+        spent = {"run": self._spent_by_run}
+        if node:
+            spent["model"] = self._spent_by_node.setdefault(node, Spent())
+        terms = Terms(Budgets(settings, spent), node, self._run_began if refresh else 0)
+        return Services(settings, self._model, self._asking, listener, terms)
 
     def _model(self, name: str) -> Model:
         with self._loading:
@@ -178,9 +194,10 @@ class Connection:
         self.report = RunReport()  # of the last statement
         session.register(connection)
 
-    def sql(self, text: str, dialect: str | None = None, report: bool = False) -> Any:
+    def sql(self, text: str, dialect: str | None = None, report: bool = False, refresh: bool = False) -> Any:
         """Runs statements and returns the last one's rows as a pyarrow.Table; with `report=True` also the RunReport.
 
+        `refresh` asks again what was not answered since this connection was made, and replaces the stored answers.
         Raises QuailError before anything is asked when the statement is wrong, duckdb.Error when DuckDB refuses it.
         """
         table = pa.table({})
@@ -191,7 +208,7 @@ class Connection:
             relation = self._connection.sql(sql)
             table = pa.table({}) if relation is None else relation.to_arrow_table()
 
-        self.report = self._session.execute(self._connection, text, dialect=dialect, deliver=deliver)
+        self.report = self._session.execute(self._connection, text, dialect=dialect, refresh=refresh, deliver=deliver)
         self._connection.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
         return Answered(table, self.report) if report else table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from quail_engine.errors import SettingsError
@@ -30,6 +30,21 @@ class AnswersSettings:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What may be spent on asking, in the unit of the setting that holds it; None is no limit."""
+
+    statement: float | None = None
+    model: float | None = None  # a dbt node: all its statements in one run
+    run: float | None = None  # a dbt invocation, or all that a connection does
+
+
+_BUDGETS = ("max_requests", "max_tokens", "max_seconds")
+_SCOPES = tuple(f.name for f in fields(Budget))
+OVERRIDES = ("ai_views", *_BUDGETS)
+"""Settings that a dbt model may set for itself, in its config with `quail_` before the name."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """How a session answers AI calls. Build it with `Settings.of`, which validates."""
 
@@ -44,8 +59,9 @@ class Settings:
     threshold: float = 0.5  # AI_FILTER is TRUE at this probability and above
     on_overlong: str = "null"  # null | error | truncate
     max_error_ratio: float = 0.05  # failed / asked above which a statement fails
-    max_requests: int = 100_000  # a round that would ask more is refused before it asks
-    max_seconds: float = 3_600.0  # likewise, by the estimate
+    max_requests: Budget = Budget(statement=100_000)  # what would ask more is refused before it asks
+    max_tokens: Budget = Budget()  # likewise, by the estimate: fresh tokens
+    max_seconds: Budget = Budget(statement=3_600.0)  # likewise: seconds in the engine
     max_missing_per_round: int = 1_000_000  # inputs that a round may note, which bounds its memory; the rest waits for the next
     token_budget: int = 2_048  # fresh tokens a forward pass
     sql_dialect: str = "duckdb"
@@ -66,10 +82,43 @@ class Settings:
         given = dict(values)
         if given.get("engine") == "mock":
             given["model"] = given.get("model") or "mock"
+        for name in _BUDGETS:
+            given[name] = budget(name, given.get(name), getattr(cls, name))
         given["answers"] = _answers(given.get("answers"), mock=given.get("engine") == "mock")
         settings = cls(**{k: v for k, v in given.items() if v is not None})
         _validate(settings)
         return settings
+
+    def with_overrides(self, values: Mapping[str, Any]) -> Settings:
+        """These settings with what one dbt model sets for itself: `OVERRIDES`. A number as a budget is that of the model.
+
+        Raises SettingsError for a value that the key cannot take.
+        """
+        given = {key: value for key, value in values.items() if value is not None}
+        assert given.keys() <= set(OVERRIDES), "a setting that is not a statement's"
+        for name in _BUDGETS:
+            if isinstance(given.get(name), (int, float)):
+                given[name] = {"statement": given[name], "model": given[name]}
+            given[name] = budget(name, given.get(name), getattr(self, name))
+        settings = replace(self, **given)
+        _validate(settings)
+        return settings
+
+
+def budget(name: str, value: Any, base: Budget) -> Budget:
+    """`base` with what a user gives: a number, which is the limit of a statement, or a mapping of scopes to numbers or None.
+
+    Raises SettingsError.
+    """
+    if value is None or isinstance(value, Budget):
+        return value or base
+    given = value if isinstance(value, Mapping) else {"statement": value}
+    for scope, limit in given.items():
+        if scope not in _SCOPES:
+            raise SettingsError(f"{name} has no part {scope!r}{_nearest(str(scope), _SCOPES)}. Known: {', '.join(_SCOPES)}.")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit >= 0):
+            raise SettingsError(f"{name} must be a number 0 or more, or such numbers by {', '.join(_SCOPES)}, not {limit!r}.")
+    return replace(base, **given)
 
 
 def _answers(value: Any, mock: bool) -> AnswersSettings:
@@ -100,8 +149,6 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
     for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0)):
         _number(settings, name, lowest, highest)
-    for name in ("max_requests", "max_seconds"):
-        _number(settings, name, 0, float("inf"))
     for name in ("token_budget", "cpu_threads", "max_missing_per_round"):
         if getattr(settings, name) is not None:
             _number(settings, name, 1, float("inf"), whole=True)

@@ -65,6 +65,15 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def lock(descriptor: int) -> None:
+    """Waits for the file's exclusive lock. Where the system has no such locks it returns at once. Raises OSError."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
 def sha256(path: Path) -> str:
     """Hexadecimal digest of a file's content. Raises OSError."""
     digest = hashlib.sha256()

@@ -30,6 +30,10 @@ class Folder:
     def journals(self) -> Path:
         return self.root / "journals"
 
+    @property
+    def failures(self) -> Path:
+        return self.root / "failures.jsonl"
+
     def create(self) -> None:
         """Makes the folders, mode 0700, and a `.gitignore` that keeps answers out of a repository. Raises OSError."""
         for path in (self.root, self.segments, self.journals):

@@ -45,3 +45,8 @@ def answer_key(question_key: bytes, arguments: Sequence[str]) -> bytes:
         text = argument.encode("utf-8", "surrogatepass")
         content += (len(text).to_bytes(8, "little"), text)
     return hashlib.sha256(b"".join(content)).digest()
+
+
+def truncated_key(answer_key: bytes) -> bytes:
+    """Key of the answer for a row whose texts were cut to fit the model, which is another answer than the whole row's."""
+    return hashlib.sha256(b"truncated" + answer_key).digest()

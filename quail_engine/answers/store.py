@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,9 +21,10 @@ import duckdb
 
 from quail_engine.answers import journal, upkeep
 from quail_engine.answers.answer import Answer
+from quail_engine.answers.failures import Failure, FailureLog
 from quail_engine.answers.folder import Folder
 from quail_engine.answers.journal import Record, Writer
-from quail_engine.answers.keys import KEY_BYTES
+from quail_engine.answers.keys import KEY_BYTES, truncated_key
 from quail_engine.answers.segments import Segments, Stored
 from quail_engine.answers.upkeep import CheckReport, StoreStats
 from quail_engine.errors import AnswerStoreError
@@ -61,8 +62,11 @@ class AnswerStore:
         self._writer: Writer | None = None
         self._synced = time.monotonic()
 
-    def recall(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """The answers that are known, of this process and, as far as they are on disk, of all others."""
+    def recall(self, keys: Sequence[bytes], since: int = 0) -> dict[bytes, Answer]:
+        """The answers that are known, of this process and, as far as they are on disk, of all others.
+
+        Those given before `since` (microseconds since 1970 UTC) are taken as unknown.
+        """
         if self._mode == "off" or not keys:
             return {}
         found: dict[bytes, Stored] = {}
@@ -77,7 +81,7 @@ class AnswerStore:
             if self._segments:
                 for key, stored in self._segments.recall(keys).items():
                     found[key] = stored.newest(found.get(key))
-        return {key: stored.answer for key, stored in found.items()}
+        return {key: stored.answer for key, stored in found.items() if stored.time >= since}
 
     def remember(
         self,
@@ -106,6 +110,32 @@ class AnswerStore:
             self._note(self._recent, [record])
             if self._folder and len(self._recent) >= SEAL_ANSWERS:
                 self._seal(self._folder)
+
+    def remember_failures(
+        self, question_key: bytes, template_text: str, keys: Sequence[bytes], reason: str, model: str = "", node: str = ""
+    ) -> None:
+        """Keeps why these inputs have no answer, for `failures`; a store in memory keeps nothing of it.
+
+        Failures are not answers: the inputs are asked again by the next statement that needs them.
+        """
+        if self._mode != "read_write" or not self._folder or not keys:
+            return
+        failure = Failure(template_text, model, reason, node, time.time_ns() // 1000, tuple(keys), question_key)
+        with self._lock, self._writing():
+            self._folder.create()
+            FailureLog(self._folder.failures).append(failure)
+
+    def failures(self) -> list[Failure]:
+        """What failed, newest first, without the inputs that have been answered by now."""
+        if not self._folder:
+            return []
+        with self._reading():
+            failures = FailureLog(self._folder.failures).read()
+        keys = [key for failure in failures for key in failure.keys]
+        answered = self.recall([*keys, *map(truncated_key, keys)])
+        open_keys = {key for key in keys if key not in answered and truncated_key(key) not in answered}
+        left = [replace(failure, keys=tuple(filter(open_keys.__contains__, failure.keys))) for failure in failures]
+        return [failure for failure in left if failure.keys]
 
     def flush(self) -> None:
         """Returns when everything remembered is on disk and would survive a power cut."""
@@ -148,6 +178,7 @@ class AnswerStore:
         """
         with self._upkeep() as folder:
             assert self._segments
+            FailureLog(folder.failures).clear(template, model, before)
             return upkeep.clear(folder, self._segments, template, model, before)
 
     def _append(self, folder: Folder, record: Record) -> None:

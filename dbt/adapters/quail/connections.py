@@ -16,6 +16,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtDatabaseError
 
+from dbt.adapters.quail import node
 from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment, create
 from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
 from quail_engine import QuailError, Session
@@ -29,12 +30,16 @@ class QuailConnectionManager(DuckDBConnectionManager):
 
     TYPE = "quail"
     _RUN_LOG: RunLog | None = None  # of the project this process runs; one at a time, as with the environment
+    _REFRESH = False  # the variable quail_refresh, for statements outside of nodes
 
     def __init__(self, config: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(config, mp_context)
         # `dbt debug` builds an adapter from the profile alone: no project, no target folder.
         folder = getattr(config, "project_target_path", None)
         QuailConnectionManager._RUN_LOG = RunLog(Path(folder)) if folder else None
+        QuailConnectionManager._REFRESH = node.switch("quail_refresh", node.variable(config, "quail_refresh"))
+        if isinstance(DuckDBConnectionManager._ENV, QuailEnvironment):  # of an earlier invocation in this process
+            DuckDBConnectionManager._ENV.session.start_run()
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
@@ -50,7 +55,8 @@ class QuailConnectionManager(DuckDBConnectionManager):
             connection.handle = None
             connection.state = ConnectionState.FAIL
             raise FailedToConnectError(str(error)) from error
-        opened.handle.cursor().run_log = cls._RUN_LOG
+        cursor = opened.handle.cursor()
+        cursor.run_log, cursor.refresh = cls._RUN_LOG, cls._REFRESH
         return opened
 
     @classmethod

@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,8 @@ class NodeWork:
     """What the statements of one node are answered with, and what they cost."""
 
     unique_id: str | None  # None where dbt names no node, as in a run-operation
-    ai_views: str | None = None  # the node's policy; None: the profile's
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of its own
+    refresh: bool | None = None  # whether it asks again what was answered before this invocation; None: it does not say
     compiled: str = ""  # the node's own SQL, in which errors are told
     report: RunReport | None = None  # sum over its AI statements; None: it had none
     responses: list[QuailAdapterResponse] = field(default_factory=list)  # of its statements so far
@@ -65,6 +67,7 @@ class QuailCursor(DuckDBCursorWrapper):
     def __init__(self, cursor: Any, session: Session, run_log: RunLog | None = None) -> None:
         super().__init__(cursor)
         self.run_log = run_log
+        self.refresh = False  # whether it asks again what was answered before this invocation, where a node does not say
         self._session = session
         self._stopped = threading.Event()
         self._busy = threading.Lock()  # held while a statement runs
@@ -90,9 +93,9 @@ class QuailCursor(DuckDBCursorWrapper):
             self._node = NodeWork(unique_id)
         return self._node
 
-    def start_node(self, ai_views: str | None, compiled: str = "") -> None:
+    def start_node(self, overrides: Mapping[str, Any], refresh: bool, compiled: str = "") -> None:
         """Begins a node, or the next batch of one."""
-        self._node = NodeWork(get_node_info().get("unique_id"), ai_views, compiled)
+        self._node = NodeWork(get_node_info().get("unique_id"), overrides, refresh, compiled)
 
     def response(self) -> QuailAdapterResponse:
         """The last statement's rows and its node's counts, which grow with the node's later statements.
@@ -126,7 +129,12 @@ class QuailCursor(DuckDBCursorWrapper):
                     "Write the values into the statement, or put them in a table and join it."
                 )
             report = self._session.execute(
-                self.connection, sql, node=node.unique_id, ai_views=node.ai_views, cancelled=self._stopped
+                self.connection,
+                sql,
+                node=node.unique_id,
+                overrides=node.overrides,
+                refresh=self.refresh if node.refresh is None else node.refresh,
+                cancelled=self._stopped,
             )
         except SqlError as error:
             raise error.within(node.compiled).within(_without_query_comment(sql)) from None
@@ -208,7 +216,8 @@ class QuailEnvironment(LocalEnvironment):
         for cursor in cursors:
             cursor.interrupt()
         # A thread that is inside DuckDB when the interpreter goes takes the process down with an abort.
-        if all([cursor.stop(_STOP_SECONDS) for cursor in cursors]):
+        stopped = [cursor.stop(_STOP_SECONDS) for cursor in cursors]
+        if all(stopped):
             self.close()
             self.session.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.base.meta import available
@@ -14,13 +13,12 @@ from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
 import quail_engine
+from dbt.adapters.quail import node
 from dbt.adapters.quail.catalog import catalog_table
 from dbt.adapters.quail.connections import QuailConnectionManager
 from quail_engine import QuailError
 
 logger = AdapterLogger("Quail")
-
-_AI_VIEWS = ("table", "error")
 
 
 class QuailAdapter(DuckDBAdapter):
@@ -46,10 +44,12 @@ class QuailAdapter(DuckDBAdapter):
 
     def pre_model_hook(self, config: Any) -> Any:
         # Read before dbt-duckdb's hook, which may take a lock that only post_model_hook gives back.
-        ai_views = self._ai_views(config) if hasattr(config, "model") else None
+        of_node = hasattr(config, "model")
+        overrides = node.overrides(config, self.config.credentials.engine_settings()) if of_node else {}
+        refresh = node.refreshes(config, node.variable(self.config, "quail_refresh")) if of_node else False
         context = super().pre_model_hook(config)
         compiled = getattr(getattr(config, "model", None), "compiled_code", None) or ""
-        self.connections.thread_cursor().start_node(ai_views, compiled.strip())
+        self.connections.thread_cursor().start_node(overrides, refresh, compiled.strip())
         return context
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
@@ -66,7 +66,8 @@ class QuailAdapter(DuckDBAdapter):
         if not quail_engine.mentions_ai(sql) or not self.connections.session().contains_ai(sql):
             return False
         name = config.model.name
-        if (self._ai_views(config) or self.config.credentials.engine_settings().ai_views) == "error":
+        settings = self.config.credentials.engine_settings()
+        if settings.with_overrides(node.overrides(config, settings)).ai_views == "error":
             raise DbtRuntimeError(
                 f"The view {name} contains an AI call, and `ai_views` is `error`. A view would keep the call in DuckDB, which "
                 "cannot answer it when the view is read. Write materialized='table' or 'incremental' in the model's config, or "
@@ -77,14 +78,3 @@ class QuailAdapter(DuckDBAdapter):
             "in DuckDB, which cannot answer it when the view is read. Write materialized='table' in its config to silence this."
         )
         return True
-
-    @staticmethod
-    def _ai_views(config: Any) -> str | None:
-        """The node's `quail_ai_views`, from its config or its `meta`; None where neither names it."""
-        value = config.get("quail_ai_views")
-        if value is None:
-            meta = config.get("meta")
-            value = meta.get("quail_ai_views") if isinstance(meta, Mapping) else None
-        if value is not None and value not in _AI_VIEWS:
-            raise DbtRuntimeError(f"quail_ai_views must be one of {', '.join(_AI_VIEWS)}, not {value!r}.")
-        return value

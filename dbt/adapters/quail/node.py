@@ -1,0 +1,49 @@
+"""What a dbt node and dbt's variables say to quail: keys `quail_…` of a node's config or `meta`, and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from quail_engine import OVERRIDES, Settings, SettingsError
+
+
+def value(config: Any, name: str) -> Any:
+    """The node's `quail_<name>`, from its config or its `meta`; None where neither names it."""
+    key, meta = f"quail_{name}", config.get("meta")
+    # `meta` first: dbt warns of `config.get` for a key that stands there.
+    return meta[key] if isinstance(meta, Mapping) and key in meta else config.get(key)
+
+
+def overrides(config: Any, settings: Settings) -> dict[str, Any]:
+    """The settings that the node sets for itself, checked. Raises DbtRuntimeError."""
+    found = {name: value(config, name) for name in OVERRIDES}
+    try:
+        settings.with_overrides(found)
+    except SettingsError as error:
+        raise DbtRuntimeError(f"In the config of {config.model.name}: quail_{error}") from error
+    return found
+
+
+def refreshes(config: Any, variable: Any) -> bool:
+    """Whether the node asks again what was answered before this invocation: by its own word, else by the variable's."""
+    own = value(config, "refresh")
+    return switch("quail_refresh", variable if own is None else own)
+
+
+def variable(config: Any, name: str) -> Any:
+    """A dbt variable: of the command line, else of dbt_project.yml; None where there is none."""
+    given = getattr(config, "cli_vars", None) or {}
+    provider = getattr(config, "vars", None)
+    project = getattr(provider, "vars", None) or {}
+    own = project.get(getattr(config, "project_name", ""), None) or {}
+    return given.get(name, own.get(name, project.get(name)))
+
+
+def switch(name: str, found: Any) -> bool:
+    """Raises DbtRuntimeError for what is neither yes nor no."""
+    if found not in (None, True, False):
+        raise DbtRuntimeError(f"{name} must be true or false, not {found!r}.")
+    return bool(found)
