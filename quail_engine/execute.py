@@ -17,7 +17,7 @@ from quail_engine.plan import PhysicalPlan, build, explain, lower, optimize
 from quail_engine.progress import Warned
 from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, ROW, Resolver, Services
-from quail_engine.sql import Form, Query, analyze, quoted, render, render_written, split
+from quail_engine.sql import Form, Query, analyze, quoted, render, render_written, settled, split
 
 _numbers = itertools.count(1)
 
@@ -69,7 +69,7 @@ class _Run:
     ) -> None:
         self._services = services
         self._cursor = cursor
-        self._query = query
+        self._query = query = settled(query, self._columns_of)
         self._deliver = deliver
         self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
         self._resolver = Resolver(services, cursor, query, self._plan, cancelled)
@@ -123,6 +123,13 @@ class _Run:
             else:
                 names.append(self._one("SELECT json_deserialize_sql(?::JSON)", tree).removeprefix("SELECT "))
         return names
+
+    def _columns_of(self, sql: str) -> list[str]:
+        """The columns of a part of the query; none when it cannot stand alone."""
+        try:
+            return self._cursor.sql(sql).columns
+        except duckdb.Error:
+            return []
 
     def _one(self, sql: str, *values: str) -> str:
         row = self._cursor.execute(sql, list(values)).fetchall()[0]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SUITE = ("tests/test_requests.py", "tests/test_limits.py", "tests/test_plan.py", "tests/exactness")
+SUITE = ("tests/test_requests.py", "tests/test_limits.py", "tests/test_existence.py", "tests/test_plan.py", "tests/exactness")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
-from quail_engine.sql.query import Query, analyze
+from quail_engine.sql.query import Query, analyze, settled
 from quail_engine.sql.render import (
     LIST_LOOK_UP,
     LOOK_UPS,
@@ -41,5 +41,6 @@ __all__ = [
     "render",
     "render_written",
     "result_query",
+    "settled",
     "split",
 ]

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of
+from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
 
@@ -62,7 +61,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
         return None
     if any(item_of(column) is not None for column in _of_joins(select)):
         return None  # the listing has no select item that a condition could name
-    ctes = _visible_ctes(select)
+    ctes = _readable_ctes(select)
     where = select.args.get("where")
     conjuncts = operands(where.this, exp.And) if where is not None else []
     kept = [c for c in conjuncts if not holds_ai(c) or isinstance(c, AiFunction)]
@@ -119,29 +118,15 @@ def _only_conjuncts_ask(select: exp.Select) -> bool:
     return not holds_ai(select.args["from_"].this)
 
 
-def _visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
-    """The CTEs that a scope can name, outermost first; None where its FROM could read a row of an outer query."""
-    blocks: list[list[exp.CTE]] = []
+def _readable_ctes(select: exp.Select) -> list[exp.CTE] | None:
+    """The CTEs that a listing can name; None where it would need one that asks, or FROM could read a row of an outer query."""
     node: exp.Expr | None = select
-    inside: exp.CTE | None = None  # the CTE that the walk has just come out of
     while node is not None:
-        with_ = node.args.get("with_") if isinstance(node, exp.Query) else None
-        if (with_ is not None and with_.args.get("recursive")) or not _self_contained(node):
+        if not _self_contained(node):
             return None
-        if with_ is not None:
-            blocks.append(list(_until(with_.expressions, inside)))
-        if isinstance(node, exp.CTE):
-            inside = node
-        elif not isinstance(node, exp.With):
-            inside = None
         node = node.parent
-    ctes = [cte for block in reversed(blocks) for cte in block]
-    return None if _reads_ai(select, ctes) else [cte for cte in ctes if not holds_ai(cte)]
-
-
-def _until(ctes: Sequence[exp.CTE], last: exp.CTE | None) -> Iterator[exp.CTE]:
-    """The CTEs before `last`, all when it is None: a CTE reads only those before it."""
-    return takewhile(lambda cte: cte is not last, ctes)
+    ctes = visible_ctes(select)
+    return None if ctes is None or _reads_ai(select, ctes) else [cte for cte in ctes if not holds_ai(cte)]
 
 
 def _self_contained(node: exp.Expr) -> bool:

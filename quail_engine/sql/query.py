@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import sqlglot
@@ -15,7 +16,7 @@ from quail_engine.errors import SqlError
 from quail_engine.sql.aliases import note_aliases
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
-from quail_engine.sql.existence import group_of
+from quail_engine.sql.existence import Group, group_of
 from quail_engine.sql.extract import extract_call
 from quail_engine.sql.guards import depends_of, guard_of
 from quail_engine.sql.levels import level_calls
@@ -41,6 +42,7 @@ class Query:
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
     pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
     limit: RowLimit | None  # the query may stop as soon as it has this many rows
+    groups: tuple[Group | None, ...]  # for each call, what names its group; `settled` tells the calls, when DuckDB can be asked
     empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked
 
     @property
@@ -71,6 +73,15 @@ def analyze(text: str, statement: Statement) -> Query:
         sys.setrecursionlimit(before)
 
 
+def settled(query: Query, columns_of: Callable[[str], Sequence[str]]) -> Query:
+    """The query with each group named by the columns that name it. `columns_of` gives the columns of a query."""
+    calls = (
+        replace(call, group=group.settled(columns_of) if group else None)
+        for call, group in zip(query.calls, query.groups, strict=True)
+    )
+    return replace(query, calls=tuple(calls))
+
+
 def _analyze(text: str, statement: Statement) -> Query:
     if statement.query is None:
         refuse_call(text, statement)
@@ -98,6 +109,7 @@ def _analyze(text: str, statement: Statement) -> Query:
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
         calls=calls,
+        groups=tuple(group_of(node, place_of(node), source) for node in nodes),
         unnamed=_unnamed(tree),
         fences=_fences(tree),
         pair_spaces=find_pair_spaces(tree, nodes, calls, source),
@@ -152,7 +164,6 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
             extract_call(node, source),
             guard=guard_of(node, source),
             depends=depends_of(node, place, source),
-            group=group_of(node, place),
         )
         key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, place))
         if place.clause is Clause.GROUP:

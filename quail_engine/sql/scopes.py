@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import takewhile
 
 from sqlglot import exp
 
@@ -90,6 +91,26 @@ def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp
         if join is up_to:
             return
     yield from select.args.get("laterals") or ()
+
+
+def visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
+    """The CTEs that a scope can name, outermost first; None where one of them may be recursive."""
+    blocks: list[list[exp.CTE]] = []
+    node: exp.Expr | None = select
+    inside: exp.CTE | None = None  # the CTE that the walk has just come out of: it and those behind it cannot be named
+    while node is not None:
+        with_ = node.args.get("with_") if isinstance(node, exp.Query) else None
+        if with_ is not None:
+            if with_.args.get("recursive"):
+                return None
+            last = inside
+            blocks.append(list(takewhile(lambda cte: cte is not last, with_.expressions)))  # noqa: B023 - used at once
+        if isinstance(node, exp.CTE):
+            inside = node
+        elif not isinstance(node, exp.With):
+            inside = None
+        node = node.parent
+    return [cte for block in reversed(blocks) for cte in block]
 
 
 def kind_of(join: exp.Join) -> str:
