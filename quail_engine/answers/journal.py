@@ -178,21 +178,25 @@ class Writer:
         os.close(descriptor)
         return None
 
+    @property
+    def deleted(self) -> bool:
+        """Whether the file has lost its name: somebody removed the store, or Ctrl-C came while it was sealed."""
+        return not os.fstat(self._descriptor).st_nlink
+
     def append(self, record: Record) -> None:
         """Writes the record; it is durable after the next `sync`. Raises OSError, and then nothing of it was written."""
         self._write(encode(record))
 
     def _write(self, data: bytes) -> None:
+        self._dirty = True
         try:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            # Half a record in the middle would hide every later one from readers.
+            self.size += len(data)
+        except BaseException:  # Ctrl-C, too: half a record in the middle would hide every later one from readers
             os.ftruncate(self._descriptor, self.size)
             raise
-        self.size += len(data)
-        self._dirty = True
 
     def sync(self) -> None:
         """Makes what was appended durable. Raises OSError."""

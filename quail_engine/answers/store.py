@@ -182,6 +182,9 @@ class AnswerStore:
             return upkeep.clear(folder, self._segments, template, model, before)
 
     def _append(self, folder: Folder, record: Record) -> None:
+        if self._writer and self._writer.deleted:
+            self._writer.close()
+            self._writer = None
         if self._writer is None:
             self._writer = self._open(folder)
         self._writer.append(record)
