@@ -37,7 +37,7 @@ _STUBS = {
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Adds look-ups and stubs to a database instance, once; outside any transaction."""
-    present = connection.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = '__quail_bool'").fetchone()
+    present = connection.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = '__quail_bool'").fetchall()
     if present:
         return
     for name, (sql_type, arrow_type) in _TYPES.items():
