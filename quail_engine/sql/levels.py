@@ -45,7 +45,7 @@ class _Walk:
             return self._with_modifiers(node, arms, base)
         if isinstance(node, exp.Select):
             return self._select(node, base)
-        return self.expression(node, base)
+        return self.clause([node], base)  # VALUES or PIVOT alone: the queries inside come first there, too
 
     def _with_modifiers(self, node: exp.Expr, after: int, base: int) -> int:
         for key in ("order", "limit", "offset"):
