@@ -96,7 +96,8 @@ def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> 
 
 def joins_only_drop(select: exp.Select) -> bool:
     """Whether no join fills in NULLs for rows of its left side's: no RIGHT, FULL, ASOF, POSITIONAL, NATURAL or lateral join."""
-    if select.args.get("laterals") or select.args.get("from_") is None or select.args["from_"].this.args.get("joins"):
+    source = select.args.get("from_")
+    if source is None or not has_span(source) or select.args.get("laterals"):  # `FROM t` alone has no span
         return False
     for join in select.args.get("joins") or ():
         if join.args.get("method") or str(join.args.get("side") or "") not in ("", "LEFT"):

@@ -23,7 +23,7 @@ from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
 from quail_engine.sql.refuse import refuse_call, refuse_query, refuse_unseen
-from quail_engine.sql.scopes import Clause, Place, place_of
+from quail_engine.sql.scopes import Clause, Place, gather_joins, place_of
 from quail_engine.sql.source import Source, nearest_span
 from quail_engine.sql.statements import Form, Statement
 
@@ -139,6 +139,7 @@ def _parse(source: Source, statement: Statement) -> exp.Expr:
         ) from None
     (tree,) = trees
     assert tree is not None, "statements are split before they are parsed"
+    gather_joins(tree)
     return tree
 
 

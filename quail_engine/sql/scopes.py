@@ -85,7 +85,7 @@ def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp
     if source is None:
         return
     yield source.this
-    for join in (*(source.this.args.get("joins") or ()), *(select.args.get("joins") or ())):
+    for join in select.args.get("joins") or ():
         if join is up_to or kind_of(join) not in ("SEMI", "ANTI"):
             yield join.this
         if join is up_to:
@@ -111,6 +111,17 @@ def visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
             inside = None
         node = node.parent
     return [cte for block in reversed(blocks) for cte in block]
+
+
+def gather_joins(tree: exp.Expr) -> None:
+    """Where FROM stands first sqlglot hangs the joins on the first table; they are the SELECT's, as everywhere."""
+    for select in tree.find_all(exp.Select):
+        source = select.args.get("from_")
+        first = source.this if source is not None else None
+        joins = first.args.get("joins") if first is not None else None
+        if first is not None and joins:
+            first.set("joins", None)
+            select.set("joins", [*joins, *(select.args.get("joins") or ())])
 
 
 def kind_of(join: exp.Join) -> str:
