@@ -88,10 +88,11 @@ def _split(row: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
     return list(row), {}
 
 
-def _prompt(text: str | None) -> tuple[Template, tuple[str, ...]] | None:
+def _prompt(value: Any) -> tuple[Template, tuple[str, ...]] | None:
     """Template and documents of one value; None where a document is NULL."""
-    if text is None:
+    if value is None:
         return None
+    text = str(value)
     if not text.startswith(_MARK):
         return Template((0,)), (text,)
     template, values = json.loads(text.removeprefix(_MARK))

@@ -37,7 +37,7 @@ class Site:
     position: str  # where, on, having, …
     expression: Expression
     rows: Rows
-    join: str = "none"  # how the scope joins
+    joins: tuple[str, ...] = ("none",)  # how the scope joins
     drops: bool = False  # the clause drops what is not TRUE
     guard: tuple[str, ...] = ()  # what the clause itself asks for: the FILTER of an aggregate
 
@@ -57,7 +57,7 @@ class Bound:
         return sum(map(len, self.inputs.values()))
 
 
-def bound_of(sites: tuple[Site, ...], oracle: duckdb.DuckDBPyConnection) -> Bound:
+def bound_of(sites: Sequence[Site], oracle: duckdb.DuckDBPyConnection) -> Bound:
     """The bound of a query whose AI calls stand in `sites`; one DuckDB query a call."""
     bound = Bound()
     for site in sites:
@@ -67,18 +67,17 @@ def bound_of(sites: tuple[Site, ...], oracle: duckdb.DuckDBPyConnection) -> Boun
                 asked |= _constant(guarded.call, oracle)
                 bound.met.append((site, guarded, False))
                 continue
-            inputs = _inputs(guarded.call, site.rows, (*site.guard, *guarded.guard), oracle)
+            inputs = inputs_of(guarded.call, site.rows, (*site.guard, *guarded.guard), oracle)
             known = {row for row in inputs if None not in row}
             asked |= known
             bound.met.append((site, guarded, len(known) < len(inputs)))
     return bound
 
 
-def _inputs(call: Call, rows: Rows, guard: tuple[str, ...], oracle: duckdb.DuckDBPyConnection) -> Inputs:
-    arguments = [argument.sql if isinstance(argument, Call) else argument for argument in call.arguments]
-    return set(oracle.execute(rows.sql(arguments, guard)).fetchall())
+def inputs_of(call: Call, rows: Rows, guard: Sequence[str], oracle: duckdb.DuckDBPyConnection) -> Inputs:
+    """The distinct inputs of a call on the rows where every condition of `guard` is TRUE, those with a NULL too."""
+    return set(oracle.execute(rows.sql(call.documents, guard)).fetchall())
 
 
 def _constant(call: Call, oracle: duckdb.DuckDBPyConnection) -> Inputs:
-    arguments = [str(argument) for argument in call.arguments]
-    return set(oracle.execute(f"select {', '.join(arguments)}").fetchall()) if arguments else {()}
+    return set(oracle.execute(f"select {', '.join(call.documents)}").fetchall()) if call.documents else {()}

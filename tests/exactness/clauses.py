@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from expressions import Cheap, Node, dropping_conjuncts
-from grammar import PLAIN, T, Writer
+from grammar import OUTER_AND_INNER, PLAIN, T, Writer
 from positions import Query, position, sites_of
 
 
@@ -34,23 +34,23 @@ def _select(w: Writer) -> Query:
     return Query(f"select {scope.shown}, {items} {scope.source}", (*scope.sites, *sites_of(scope, "select", asked, other)))
 
 
-@position("on")
+@position("on", joins=OUTER_AND_INNER)
 def _on(w: Writer) -> Query:
     scope = w.filtered(w.scope(asks_in_on=True))
     return Query(f"select {scope.shown} {scope.source}", scope.sites)
 
 
-@position("on: several conditions")
+@position("on: several conditions", joins=OUTER_AND_INNER)
 def _on_twice(w: Writer) -> Query:
-    kind = w.one("join", "left join", "right join", "full join", "semi join", "anti join")
+    kind = w.join(*OUTER_AND_INNER)
     pair = replace(
         T, source="from t cross join u", texts=(*T.texts, "u.c"), cheap=("u.uid > 2", *PLAIN), keys=("t.id", "u.uid")
     )
-    pair = replace(pair, join=kind.removesuffix(" join").replace("join", "inner"))
+    pair = replace(pair, joins=(kind,))
     parts = [Cheap("t.k = u.k"), w.ask(pair), w.maybe(pair), w.maybe(pair)]
     on = Node("and", tuple(part for part in parts if part))
-    shown = "t.id" if kind in ("semi join", "anti join") else pair.shown
-    return Query(f"select {shown} from t {kind} u on {on.sql}", (pair.site("on: several conditions", on, True),))
+    shown = "t.id" if kind in ("semi", "anti") else pair.shown
+    return Query(f"select {shown} from t {kind} join u on {on.sql}", (pair.site("on: several conditions", on, True),))
 
 
 @position("group by alias")
@@ -215,3 +215,12 @@ def _limit_ordered(w: Writer) -> Query:
     return Query(
         text, (*scope.sites, scope.site("limit, ordered", asked, True), *sites_of(kept, "select", other)), ordered=True
     )
+
+
+@position("limit, asked in the select list")
+def _limit_select(w: Writer) -> Query:
+    scope = w.filtered()
+    asked = w.ask(scope)
+    whole = f"select {scope.shown}, {asked.sql} as x {scope.source}"
+    sites = (*scope.sites, scope.site("limit, asked in the select list", asked))
+    return Query(f"{whole} {w.one('limit 1', 'limit 2 offset 1', 'limit 50')}", sites, unlimited=whole)

@@ -21,16 +21,17 @@ class Call:
 
     @property
     def sql(self) -> str:
-        return f"{self.before}{', '.join(_sql(argument) for argument in self.arguments)}{self.after}"
+        return f"{self.before}{', '.join(self.documents)}{self.after}"
+
+    @property
+    def documents(self) -> list[str]:
+        """SQL of the arguments."""
+        return [argument.sql if isinstance(argument, Call) else argument for argument in self.arguments]
 
     @property
     def is_constant(self) -> bool:
         """Whether no argument reads a column; such a call counts once wherever it stands."""
-        return all(isinstance(argument, str) and argument.startswith("'") for argument in self.arguments)
-
-
-def _sql(argument: str | Call) -> str:
-    return argument.sql if isinstance(argument, Call) else argument
+        return all(a.is_constant if isinstance(a, Call) else a.startswith("'") for a in self.arguments)
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,16 @@ def _operands(node: Expression) -> tuple[Expression, ...]:
     return node.operands if isinstance(node, Node) else ()
 
 
-def _chain(node: Expression, operator: str) -> list[Expression]:
+def chain(node: Expression, operator: str) -> list[Expression]:
     """The operands of a chain of one operator: `a and (b and c)` has three."""
     if isinstance(node, Node) and node.operator == operator:
-        return [part for operand in node.operands for part in _chain(operand, operator)]
+        return [part for operand in node.operands for part in chain(operand, operator)]
     return [node]
 
 
 def dropping_conjuncts(condition: Expression) -> list[str]:
     """What a condition that drops asks for beside its calls, such as a FILTER of the aggregate before it."""
-    return [f"({part.sql}) is true" for part in _chain(condition, "and") if not asks(part)]
+    return [f"({part.sql}) is true" for part in chain(condition, "and") if not asks(part)]
 
 
 def _with_inner(call: Call) -> Iterator[Call]:
@@ -143,7 +144,7 @@ def _conditions(node: Node, at: int, at_root: bool) -> list[str]:
     """
     if node.operator in ("and", "or"):
         test = "is not true" if node.operator == "or" else "is true" if at_root else "is not false"
-        siblings = [part for i, o in enumerate(node.operands) if i != at for part in _chain(o, node.operator)]
+        siblings = [part for i, o in enumerate(node.operands) if i != at for part in chain(o, node.operator)]
         return [f"({sibling.sql}) {test}" for sibling in siblings if not asks(sibling)]
     if node.operator == "if":
         return [f"({node.operands[0].sql}) {'is true' if at == 1 else 'is not true'}"] if at else []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from random import Random
 
 from bound import Rows, Site
 from expressions import Asks, Call, Cheap, Expression, Node
+from hypothesis import strategies as st
 
 MOST_CALLS = 4
 
-JOINS = ("none", "inner", "left", "right", "full", "semi", "anti", "cross")
+OUTER_AND_INNER = ("inner", "left", "right", "full", "semi", "anti")
+JOINS = ("none", *OUTER_AND_INNER, "cross", "asof")
 
 _JUDGE = ("Does it mention ''late''? {0}", "hashed {0}", "Mentions ''refund'' {0}", "Is ''brown'' in {0}?")
 _PAIR = ("{0} shares a word with {1}", "hashed {0} {1}", "is {1} like {0}?")
@@ -25,7 +26,8 @@ class Scope:
     texts: tuple[str, ...]  # SQL of text values
     cheap: tuple[str, ...]  # SQL of conditions without calls
     keys: tuple[str, ...]  # columns that order and identify its rows
-    join: str = "none"
+    key: str = "t.k"  # the column that joins
+    joins: tuple[str, ...] = ()  # how its tables are joined, in order
     sites: tuple[Site, ...] = ()  # the calls in it
 
     @property
@@ -33,16 +35,21 @@ class Scope:
         return ", ".join(self.keys)
 
     def site(self, position: str, expression: Expression, drops: bool = False) -> Site:
-        return Site(position, expression, Rows(self.source), self.join, drops)
+        return Site(position, expression, Rows(self.source), self.joins or ("none",), drops)
 
 
 class Writer:
-    """Writes a query of one to four calls. What has to ask is reserved its share before the rest is drawn."""
+    """Writes a query of one to four calls. What has to ask is reserved its share before the rest is drawn.
 
-    def __init__(self, random: Random, reserved: int) -> None:
-        self._random = random
-        self._left = random.randint(max(2, reserved), MOST_CALLS) if random.randrange(6) else reserved
+    Everything is drawn by Hypothesis, so that a query that fails shrinks: what stands first in a choice is the simplest.
+    """
+
+    def __init__(self, draw: st.DrawFn, reserved: int, join: str | None = None) -> None:
+        """`join` is how the first FROM clause joins; drawn by default."""
+        self._draw = draw
+        self._left = max(self.number(reserved, MOST_CALLS) for _ in range(2))
         self._reserved = reserved
+        self._join = join
 
     def ask(self, scope: Scope) -> Expression:
         """An expression with at least one call; every query calls this as often as it has reserved."""
@@ -58,22 +65,29 @@ class Writer:
         return self._cheap(scope) if kind == "cheap" else self._expression(scope, room)
 
     def one(self, *texts: str) -> str:
-        return self._random.choice(texts)
+        return self._draw(st.sampled_from(texts))
 
-    def _chance(self, of: int) -> bool:
-        return self._random.randrange(of) == 0
+    def join(self, *kinds: str) -> str:
+        """The kind of a join: of the query's first, what is wanted; of others, what is drawn."""
+        kind, self._join = self._join or self.one(*kinds), None
+        return kind
+
+    def number(self, least: int, most: int) -> int:
+        return self._draw(st.integers(least, most))
+
+    def chance(self, of: int) -> bool:
+        return self.number(1, of) == of
 
     def _expression(self, scope: Scope, room: int) -> Expression:
-        calls = max(self._random.randint(1, min(4, room)) for _ in range(2))
+        calls = max(self.number(1, min(4, room)) for _ in range(2))
         leaves: list[Expression] = []
         while calls > 0:
-            nested = calls > 1 and self._chance(4)
+            nested = calls > 1 and self.chance(4)
             leaves.append(self._asking(scope, nested))
             calls -= 1 + nested
             self._left -= 1 + nested
-        leaves += [self._cheap(scope) for _ in range(self._random.randint(0, 2))]
-        self._random.shuffle(leaves)
-        return self._combine(leaves)
+        leaves += [self._cheap(scope) for _ in range(self.number(0, 2))]
+        return self._combine(self._draw(st.permutations(leaves)))
 
     def _cheap(self, scope: Scope) -> Cheap:
         return Cheap(self.one(*scope.cheap))
@@ -91,16 +105,14 @@ class Writer:
         if operator == "if":
             third = self._combine(leaves[2:]) if len(leaves) > 2 else Cheap("null")
             return Node("if", (leaves[0], leaves[1], third))
-        cut = self._random.randint(1, len(leaves) - 1)
+        cut = self.number(1, len(leaves) - 1)
         node = Node(operator, (self._combine(leaves[:cut]), self._combine(leaves[cut:])))
-        return Node("not", (node,)) if self._chance(6) else node
+        return Node("not", (node,)) if self.chance(6) else node
 
     def _asking(self, scope: Scope, nested: bool) -> Asks:
         text = self.one(*scope.texts)
         if nested:
-            return (
-                self._judge(self._classify(text)) if self._chance(2) else Asks(self._classify(self._classify(text)), " = 'x'")
-            )
+            return self._judge(self._classify(text)) if self.chance(2) else Asks(self._classify(self._classify(text)), " = 'x'")
         kind = self.one("judge", "judge", "judge", "judge", "pair", "pair", "pair", "classify", "classify", "constant")
         if kind == "pair" and len(scope.texts) > 1:
             return self._pair(scope)
@@ -129,8 +141,8 @@ class Writer:
         first = self.one(*scope.texts)
         second = self.one(*(text for text in scope.texts if text != first))
         template = self.one(*_PAIR)
-        sides = {text in scope.texts[:3] for text in (first, second)}  # t's texts stand first
-        name = "AI_JOIN" if len(sides) == 2 and self._chance(2) else "AI_FILTER"
+        sides = {text in T.texts for text in (first, second)}
+        name = "AI_JOIN" if len(sides) == 2 and self.chance(2) else "AI_FILTER"
         return Asks(Call(("judge", template), f"{name}(PROMPT('{template}', ", (first, second), "))"))
 
     def _classify(self, document: str | Call) -> Call:
@@ -143,12 +155,17 @@ class Writer:
 
     # FROM clauses
 
-    def scope(self, asks_in_on: bool = False) -> Scope:
-        """Table t alone or joined with u, and sometimes with u again, as w. `asks_in_on`: the first ON asks."""
-        kind = self.one(*JOINS[1:-1]) if asks_in_on else self.one(*JOINS)
-        scope = T if kind == "none" else self._joined(T, kind, "u", asks_in_on)
-        if kind not in ("none", "cross") and self._chance(5):
-            scope = self._joined(scope, self.one("inner", "left", "right", "full", "semi", "anti"), "w", False)
+    def alone(self) -> Scope:
+        """Table t: itself, or behind a view or a subquery."""
+        return replace(T, source=f"from {self.one('t', 't', 't', 'v t', '(select * from t) t')}")
+
+    def scope(self, base: Scope | None = None, names: tuple[str, str] = ("u", "w"), asks_in_on: bool = False) -> Scope:
+        """One table (t by default) alone or joined with u, and sometimes with u again. `asks_in_on`: the first ON asks."""
+        first = base or self.alone()
+        kind = self.join(*(OUTER_AND_INNER if asks_in_on else JOINS))
+        scope = first if kind == "none" else self._joined(first, kind, names[0], asks_in_on)
+        if kind not in ("none", "cross") and self.chance(5):
+            scope = self._joined(scope, self.one(*JOINS[1:]), names[1], False)
         return scope
 
     def filtered(self, scope: Scope | None = None) -> Scope:
@@ -169,19 +186,24 @@ class Writer:
             texts=(*scope.texts, f"{name}.c"),
             cheap=(f"{name}.uid > 2", f"{name}.c is null", *scope.cheap),
             keys=(*scope.keys, f"{name}.uid"),
-            join=kind,
+            joins=(*scope.joins, kind),
         )
         if kind == "cross":
             return both
+        if kind == "asof":  # its ON holds keys alone
+            side = self.one("", "left ")
+            on = f"{scope.key} = {name}.k and {scope.keys[0]} >= {name}.uid"
+            return replace(both, source=f"{scope.source} asof {side}join {table} on {on}")
         # DuckDB itself fails on some subqueries in the ON of an outer or semi join.
         plain = replace(both, cheap=tuple(c for c in both.cheap if c not in SUBQUERIES))
         asked = self.ask(plain) if must else self.maybe(plain)
-        equality = Cheap(self.one(f"t.k = {name}.k", f"t.k = {name}.k", f"t.id >= {name}.uid"))
-        condition = self._on([part for part in (equality if not self._chance(4) else None, asked) if part] or [equality])
+        key = f"{scope.key} = {name}.k"
+        equality = Cheap(self.one(key, key, f"{scope.keys[0]} >= {name}.uid"))
+        condition = self._on([part for part in (equality if not self.chance(4) else None, asked) if part] or [equality])
         sites = (*scope.sites, *([both.site("on", condition, True)] if asked is not None else []))
         word = {"inner": "join"}.get(kind, f"{kind} join")
-        seen = scope if kind in ("semi", "anti") else both
-        return replace(seen, source=f"{scope.source} {word} {table} on {condition.sql}", join=kind, sites=sites)
+        seen = replace(scope, joins=both.joins) if kind in ("semi", "anti") else both
+        return replace(seen, source=f"{scope.source} {word} {table} on {condition.sql}", sites=sites)
 
     def _on(self, parts: list[Expression]) -> Expression:
         return parts[0] if len(parts) == 1 else Node("and", tuple(parts))
@@ -201,7 +223,7 @@ class Writer:
 PLAIN = ("t.id < 5", "t.k = 1", "t.k is null", "(t.id * 7) % 11 = 3", "t.a is not null", "null", "t.b = 'x'")
 SUBQUERIES = ("t.k in (select x.k from u x)", "exists (select 1 from u x where x.k = t.k)")
 
-T = Scope("from t", ("t.a", "t.b", "left(t.a, 4)"), (*PLAIN, *SUBQUERIES), ("t.id",))
+T = Scope("from t", ("t.a", "t.b", "left(t.a, 4)", "t.d"), (*PLAIN, *SUBQUERIES), ("t.id",))
 
 
 def table_u(name: str) -> Scope:
@@ -211,4 +233,5 @@ def table_u(name: str) -> Scope:
         (f"{name}.c",),
         (f"{name}.uid < 4", f"{name}.k = 1", f"{name}.c is not null", "null"),
         (f"{name}.uid",),
+        f"{name}.k",
     )
