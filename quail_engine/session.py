@@ -17,8 +17,9 @@ import pyarrow as pa
 from quail_engine.answering import Model, Terms
 from quail_engine.answers import AnswerStore
 from quail_engine.budgets import Budgets, Spent
-from quail_engine.errors import EngineError, QuailError, SettingsError
+from quail_engine.errors import EngineError, QuailError, SettingsError, SqlError
 from quail_engine.execute import Deliver, execute, plan_text
+from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
 from quail_engine.progress import Listener, Terminal
 from quail_engine.prompts.token_store import TokenStore
@@ -97,6 +98,33 @@ class Session:
     def explain(self, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
         """The plans of the statements with AI calls; nothing is asked."""
         return plan_text(self._services(self.settings, self._listener), cursor, text)
+
+    def prompt_change(self, table: str, text: str) -> PromptChange | None:
+        """How what `text` would ask differs from what the rows of `table` were asked; None where it asks nothing else.
+
+        Also None where nobody knows what they were asked: `keep_prompts` was not called, or there is no folder of answers.
+        """
+        now, before = self._fingerprint(text), self._kept_fingerprint(table)
+        return PromptChange(before, now) if now and before and now.asks_more_than(before) else None
+
+    def keep_prompts(self, table: str, text: str, report: RunReport | None) -> None:
+        """Keeps what `text`, which has filled `table`, asks, and what it cost. Without an AI call nothing changes."""
+        if now := self._fingerprint(text):
+            measured = now.measured(report, self._kept_fingerprint(table))
+            self._store.keep_table_record(table, measured.as_record())
+
+    def _fingerprint(self, text: str) -> Fingerprint | None:
+        if not mentions_ai(text):
+            return None
+        try:
+            found = Fingerprint.of(text, self.settings)
+        except SqlError:
+            return None  # the statement itself is about to be refused, with its place
+        return found if found.prompts else None
+
+    def _kept_fingerprint(self, table: str) -> Fingerprint | None:
+        record = self._store.table_record(table)
+        return None if record is None else Fingerprint.from_record(record)
 
     def check(self) -> list[tuple[str, str]]:
         """What a user wants to know before a run: verifies and loads the model, answers one question. Raises QuailError."""

@@ -34,6 +34,10 @@ class Folder:
     def failures(self) -> Path:
         return self.root / "failures.jsonl"
 
+    @property
+    def tables(self) -> Path:
+        return self.root / "tables"
+
     def create(self) -> None:
         """Makes the folders, mode 0700, and a `.gitignore` that keeps answers out of a repository. Raises OSError."""
         for path in (self.root, self.segments, self.journals):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -26,6 +27,7 @@ from quail_engine.answers.folder import Folder
 from quail_engine.answers.journal import Record, Writer
 from quail_engine.answers.keys import KEY_BYTES, truncated_key
 from quail_engine.answers.segments import Segments, Stored
+from quail_engine.answers.tables import TableRecords
 from quail_engine.answers.upkeep import CheckReport, StoreStats
 from quail_engine.errors import AnswerStoreError
 from quail_engine.settings import AnswersSettings
@@ -136,6 +138,19 @@ class AnswerStore:
         open_keys = {key for key in keys if key not in answered and truncated_key(key) not in answered}
         left = [replace(failure, keys=tuple(filter(open_keys.__contains__, failure.keys))) for failure in failures]
         return [failure for failure in left if failure.keys]
+
+    def table_record(self, table: str) -> dict[str, Any] | None:
+        """What `keep_table_record` kept for a table last; None where there is nothing, and for a store in memory."""
+        if not self._folder or self._mode == "off":
+            return None
+        with self._reading():
+            return TableRecords(self._folder.tables).read(table)
+
+    def keep_table_record(self, table: str, record: dict[str, Any]) -> None:
+        if self._folder and self._mode == "read_write":
+            with self._lock, self._writing():
+                self._folder.create()
+                TableRecords(self._folder.tables).write(table, record)
 
     def flush(self) -> None:
         """Returns when everything remembered is on disk and would survive a power cut."""

@@ -91,3 +91,25 @@ def test_the_project_of_testing(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         }
         assert "ticket_topics" in names
         assert "topics_by_the_rules_of_the_mock" not in names
+
+
+MAILS = """mail_id,sent_at,body
+1,2026-01-01,a billing question
+2,2026-01-02,where is my delivery
+3,2026-01-03,
+"""
+PROFILE = "shop: {target: dev, outputs: {dev: {type: quail, path: dev.duckdb, quail: {engine: mock, mock_fail: where}}}}"
+
+
+def test_the_incremental_models_of_dbt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(folder, "dbt.md")
+    (folder / "profiles.yml").write_text(PROFILE)
+    mails = folder / "seeds" / "mails.csv"
+    mails.write_text(MAILS)
+    counts = []
+    for later in ("", "4,2026-01-04,praise\n"):
+        mails.write_text(MAILS + later)
+        responses = {result.node.name: result.adapter_response for result in invoke(folder, "dbt build", monkeypatch)}
+        counts.append({name: (responses[name]["asked"], responses[name]["failed"]) for name in ("mail_anger", "mail_topics")})
+    # The NULL is never asked. Mail 2 fails, and comes again where rows without an answer are read again.
+    assert counts == [{"mail_anger": (2, 1), "mail_topics": (2, 1)}, {"mail_anger": (1, 0), "mail_topics": (2, 1)}]

@@ -40,6 +40,7 @@ class NodeWork:
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of its own
     refresh: bool | None = None  # whether it asks again what was answered before this invocation; None: it does not say
     compiled: str = ""  # the node's own SQL, in which errors are told
+    rebuilds: bool = False  # its table is built anew, because its prompts have changed
     report: RunReport | None = None  # sum over its AI statements; None: it had none
     responses: list[QuailAdapterResponse] = field(default_factory=list)  # of its statements so far
 

@@ -16,12 +16,13 @@ import quail_engine
 from dbt.adapters.quail import node
 from dbt.adapters.quail.catalog import catalog_table
 from dbt.adapters.quail.connections import QuailConnectionManager
+from dbt.adapters.quail.prompts import PromptChanges
 from quail_engine import QuailError
 
 logger = AdapterLogger("Quail")
 
 
-class QuailAdapter(DuckDBAdapter):
+class QuailAdapter(PromptChanges, DuckDBAdapter):
     ConnectionManager = QuailConnectionManager
     connections: QuailConnectionManager
 
