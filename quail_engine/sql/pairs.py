@@ -1,13 +1,15 @@
 """AI conditions beside a join whose inputs can be listed by one query before any of them is asked.
 
-An AI condition of inner joins is asked on what the other conditions leave: of pairs when it reads both sides, of rows when it
+An AI condition of a join is asked on what the other conditions leave: of pairs when it reads both sides, of rows when it
 reads one. Listing them first lets the planner order them, and an answer table takes the place of a look-up a pair; a call
-that does not fit the rules here stays a look-up, which is always right. Dropping a pair must never make a row appear: so no
-join that fills in NULLs may come after it.
+that does not fit the rules here stays a look-up, which is always right. What a listing leaves out counts as not TRUE. So inner
+joins are listed with all that comes after them only where no join behind fills in NULLs, lest a dropped pair made a row appear;
+and a join that keeps rows without a partner is listed by what its own ON says, besides conditions on the kept side.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,16 +31,20 @@ class PairSpace:
     source: tuple[int, int]  # FROM and its joins
     conditions: tuple[tuple[int, int], ...]  # conjuncts of WHERE that hold no AI call, or are one
     one_sided: bool  # whether the call reads one relation only
+    outer: tuple[int, int] | None = None  # the words LEFT JOIN and the like, which the listing reads as JOIN
 
 
 def find_pair_spaces(
-    tree: exp.Expr, nodes: Sequence[AiFunction], calls: Sequence[AiCall], source: Source
+    nodes: Sequence[AiFunction], calls: Sequence[AiCall], grouped: Sequence[bool], source: Source
 ) -> tuple[PairSpace, ...]:
-    """The pair spaces of a query's calls, in text order.
+    """The pair spaces of a query's calls, in text order; none for those that are `grouped`, which stop earlier as look-ups.
 
     A call waits for others only where these are conditions of the same joins: then the planner may order them as it likes.
     """
-    spaces = [(node, _pair_space(i, node, call)) for i, (node, call) in enumerate(zip(nodes, calls, strict=True))]
+    spaces = [
+        (node, None if stops else _pair_space(i, node, call, source))
+        for i, (node, call, stops) in enumerate(zip(nodes, calls, grouped, strict=True))
+    ]
     scopes = {space.call: place_of(node).scope for node, space in spaces if space is not None}
 
     def independent(call: int) -> bool:
@@ -48,7 +54,7 @@ def find_pair_spaces(
     return tuple(space for _, space in spaces if space is not None and independent(space.call))
 
 
-def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
+def _pair_space(index: int, node: AiFunction, call: AiCall, source: Source) -> PairSpace | None:
     place = place_of(node)
     select = place.scope
     if call.kind is not Kind.FILTER or not call.arguments or not isinstance(select, exp.Select) or not select.args.get("joins"):
@@ -57,24 +63,85 @@ def _pair_space(index: int, node: AiFunction, call: AiCall) -> PairSpace | None:
     if condition is None or not any(node is operand for operand in operands(condition, exp.And)):
         return None
     tables = {table_of(column) for column in node.find_all(exp.Column)}
-    if "" in tables or not tables or _asks_inside(node) or not joins_only_drop(select):
+    if "" in tables or not tables or _asks_inside(node):
         return None
     if any(item_of(column) is not None for column in _of_joins(select)):
         return None  # the listing has no select item that a condition could name
     ctes = _readable_ctes(select)
-    where = select.args.get("where")
-    conjuncts = operands(where.this, exp.And) if where is not None else []
-    kept = [c for c in conjuncts if not holds_ai(c) or isinstance(c, AiFunction)]
-    if ctes is None or not _only_conjuncts_ask(select) or not all(has_span(c) for c in kept):
+    outer = place.join if place.join is not None and not is_inner(place.join) else None
+    listed = _of_outer_join(outer, select, source) if outer is not None else _of_inner_joins(select)
+    if ctes is None or listed is None:
         return None
+    joins, kept, words = listed
     start, end = span(select.args["from_"])
     return PairSpace(
         call=index,
         ctes=tuple(span(cte) for cte in ctes),
-        source=(start, max([end, *(span(join)[1] for join in select.args.get("joins") or ())])),
+        source=(start, max([end, *(span(join)[1] for join in joins)])),
         conditions=tuple(span(c) for c in kept),
         one_sided=len(tables) == 1,
+        outer=words,
     )
+
+
+_Listed = tuple[Sequence[exp.Join], Sequence[exp.Expr], "tuple[int, int] | None"]
+"""The joins that a listing reads, its conjuncts of WHERE, and the words that it reads as JOIN."""
+
+
+def _of_inner_joins(select: exp.Select) -> _Listed | None:
+    """All joins and what WHERE says of them, for a condition of inner joins or of WHERE itself."""
+    kept = [c for c in _where(select) if not holds_ai(c) or isinstance(c, AiFunction)]
+    if not joins_only_drop(select) or not _only_conjuncts_ask(select) or not all(has_span(c) for c in kept):
+        return None
+    return select.args["joins"], kept, None
+
+
+def _of_outer_join(join: exp.Join, select: exp.Select, source: Source) -> _Listed | None:
+    """The joins up to one that keeps rows without a partner, read as an inner one: its ON decides about pairs alone.
+
+    WHERE counts where it speaks of the kept side, and no later join fills that in with NULLs.
+    """
+    from_, joins = select.args["from_"], select.args["joins"]
+    at = next(i for i, other in enumerate(joins) if other is join)
+    before, on = joins[:at], join.args["on"]
+    asking = [operand for operand in operands(on, exp.And) if holds_ai(operand)]
+    if any(map(holds_ai, (from_, *before, join.this))) or not all(isinstance(operand, AiFunction) for operand in asking):
+        return None
+    if from_.this.args.get("joins") or not all(_is_listable(other) for other in (*before, join)) or not has_span(on):
+        return None
+    if select.args.get("laterals") or select.args.get("limit"):  # a LIMIT stops DuckDB among the pairs, before they are all met
+        return None
+    words = _WORDS.match(source.text[span(join)[0] : span(on)[0]])
+    if words is None:
+        return None
+    kept = []
+    if all(str(other.args.get("side") or "") in ("", "LEFT") for other in joins[at + 1 :]):
+        names = {"RIGHT": {name_of(join.this)}, "FULL": set()}.get(
+            str(join.args.get("side") or "").upper(),
+            {name_of(relation) for relation in (from_.this, *(b.this for b in before))},
+        )
+        kept = [c for c in _where(select) if _speaks_of(c, names)]
+    start = span(join)[0]
+    return joins[: at + 1], kept, (start, start + words.end())
+
+
+_WORDS = re.compile(r"(?is)[a-z\s]*?\bjoin\b")
+
+
+def _where(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return operands(where.this, exp.And) if where is not None else []
+
+
+def _is_listable(join: exp.Join) -> bool:
+    return has_span(join) and not join.args.get("method") and not isinstance(join.this, (exp.Lateral, exp.Unnest))
+
+
+def _speaks_of(condition: exp.Expr, names: set[str]) -> bool:
+    """Whether a condition reads these relations only, by name, and asks nothing."""
+    columns = list(condition.find_all(exp.Column))
+    plain = has_span(condition) and not holds_ai(condition) and condition.find(exp.Query) is None
+    return plain and bool(columns) and all(table_of(column) in names for column in columns)
 
 
 def _asks_inside(node: AiFunction) -> bool:
@@ -88,10 +155,10 @@ def _of_joins(select: exp.Select) -> Iterator[exp.Column]:
 
 
 def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expr | None:
-    """The whole condition that the call is a conjunct of: WHERE, or the ON of an inner join."""
+    """The whole condition that the call is a conjunct of: WHERE or ON."""
     if clause is Clause.WHERE:
         return select.args["where"].this  # type: ignore[no-any-return]
-    return join.args.get("on") if join is not None and is_inner(join) else None
+    return join.args.get("on") if join is not None else None
 
 
 def joins_only_drop(select: exp.Select) -> bool:
@@ -100,9 +167,7 @@ def joins_only_drop(select: exp.Select) -> bool:
     if source is None or not has_span(source) or select.args.get("laterals"):  # `FROM t` alone has no span
         return False
     for join in select.args.get("joins") or ():
-        if join.args.get("method") or str(join.args.get("side") or "") not in ("", "LEFT"):
-            return False
-        if not has_span(join) or isinstance(join.this, (exp.Lateral, exp.Unnest)):
+        if str(join.args.get("side") or "") not in ("", "LEFT") or not _is_listable(join):
             return False
     return True
 

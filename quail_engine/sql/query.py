@@ -102,6 +102,7 @@ def _analyze(text: str, statement: Statement) -> Query:
     refuse_query(tree, source)
     refuse_unseen(nodes, statement, source)
     calls = _calls(tree, nodes, source)
+    groups = tuple(group_of(node, place_of(node), source) for node in nodes)
     return Query(
         source=source,
         form=statement.form,
@@ -109,10 +110,10 @@ def _analyze(text: str, statement: Statement) -> Query:
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
         calls=calls,
-        groups=tuple(group_of(node, place_of(node), source) for node in nodes),
+        groups=groups,
         unnamed=_unnamed(tree),
         fences=_fences(tree),
-        pair_spaces=find_pair_spaces(tree, nodes, calls, source),
+        pair_spaces=find_pair_spaces(nodes, calls, [group is not None for group in groups], source),
         limit=find_limit(tree, nodes, source),
         empty=not source.written and _is_empty(tree),
     )

@@ -138,7 +138,8 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(call.arguments))
     conditions = [f"({_spliced(query, condition, stands)})" for condition in space.conditions]
     conditions += [f"{_text(argument)} IS NOT NULL" for argument in call.arguments]
-    source = _spliced(query, space.source, stands)
+    inner = [(*space.outer, "JOIN")] if space.outer else []
+    source = _edited(query.text, space.source, [*_replaced(query, stands), *inner])
     with_ = f"WITH {ctes} " if ctes else ""
     return f"{with_}SELECT DISTINCT {columns} {source} WHERE {' AND '.join(conditions)}"
 
