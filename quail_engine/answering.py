@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import math
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass
 from functools import cached_property
 
-from quail_engine.answers import Answer, AnswerStore, answer_key, question_key, truncated_key
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from quail_engine.answers import Answer, AnswerStore, answer_keys, question_key, truncated_key
 from quail_engine.batching.forest import count_tokens, schedule
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task
 from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError, QuailError
-from quail_engine.lookups import Arguments, Inquiry, labels_of
+from quail_engine.lookups import Inquiry
 from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.prompter import Prompt, Prompter
 from quail_engine.prompts.request import Ids, Logits, Request
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.settings import Settings
+from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, labelled, may_repeat
 
 _REQUESTS_A_SCHEDULE = 16_384
 """Requests that are turned into a forest at once; bounds the memory of a round, not what a batch may share."""
 
 _NOT_FINITE = "the engine gave no finite number"
 _NO_LABELS = "its labels are no list of two or more different ones"
+
+_TOKENS_A_BYTE = 4
+"""No tokenizer makes more tokens of a byte; inputs that fit by this need not be encoded to know that they fit."""
 
 _RATIO_FROM = 20
 """Asked rows from which on the share of failed ones can fail a statement."""
@@ -91,20 +99,28 @@ class Tally:
     seconds_engine: float = 0.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Pending:
-    """One distinct request, and the inputs of all inquiries that wait for it."""
+    """One request, and the input that waits for its answer."""
 
+    inquiry: Inquiry
+    position: int
     key: bytes
-    prompt: Prompt
     question: Question
-    arguments: Arguments
-    waiting: list[tuple[Inquiry, bytes]] = field(default_factory=list)
-    ids: list[Ids] = field(default_factory=list)
+    request: Request
 
-    def settle(self, numbers: tuple[float, ...] | None) -> None:
-        for inquiry, digest in self.waiting:
-            inquiry.known[digest] = numbers
+
+@dataclass
+class _Round:
+    """What is done for one model between two runs of the statement."""
+
+    waiting: Waiting
+    repeats: Repeats | None  # None where no two inputs can be one request
+    recalled: int = 0
+    asked_again: int = 0  # of those that wait, those with an answer that a refresh does not take
+    refused: int = 0  # too long, where `on_overlong` is error
+    longest: int = 0  # of these, in tokens
+    room: int = 0  # tokens that would have fit
 
 
 class Answering:
@@ -127,131 +143,128 @@ class Answering:
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
-        with self._lock:
-            before = self.tally.recalled
-            pending = self._pending(model, inquiries)
+        with self._lock, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
+            round_ = _Round(waiting, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
-                inquiry.missing.clear()
-            pending = self._recall(model, pending)
-            self._tokenise(model, pending)
-            pending = self._fitting(model, pending)
-            if pending:
-                self._ask(model, pending, self.tally.recalled - before)
+                with closing(inquiry.taken()) as missing:
+                    for part in missing.parts(PART_ROWS, PART_BYTES):
+                        for inputs in inputs_of(inquiry, part):
+                            self._sift(model, inputs, round_)
+                            self._keep_failures(model)
+            _refuse_overlong(round_)
+            if len(waiting):
+                self._ask(model, inquiries, round_)
+            if round_.repeats:
+                round_.repeats.settle()
         for inquiry in inquiries:
-            _refuse_failures(inquiry, self._settings.max_error_ratio)
+            _refuse_failures(inquiry)
 
-    def _pending(self, model: Model, inquiries: Sequence[Inquiry]) -> list[_Pending]:
-        """The distinct requests behind all missing inputs, those of one anchor together."""
-        requests: dict[bytes, _Pending] = {}
-        for inquiry in inquiries:
-            for question, rows in self._by_labels(model, inquiry):
-                prompt = model.prompter.compile(question)
-                base = model.question_key(question)
-                for digest, arguments in rows:
-                    key = answer_key(base, arguments)
-                    pending = requests.setdefault(key, _Pending(key, prompt, question, arguments))
-                    pending.waiting.append((inquiry, digest))
-        return sorted(requests.values(), key=lambda p: p.arguments[p.question.anchor] if len(p.arguments) > 1 else "")
-
-    def _by_labels(self, model: Model, inquiry: Inquiry) -> Iterator[tuple[Question, list[tuple[bytes, Arguments]]]]:
-        """The missing inputs by the question they are asked: one, or one a label list when the labels come with the rows."""
-        question = inquiry.question
-        rows = list(inquiry.missing.items())
-        if question.task is Task.JUDGE or question.labels:
-            yield question, rows
+    def _sift(self, model: Model, inputs: Inputs, round_: _Round) -> None:
+        """Settles the inputs that need no request; the others wait."""
+        base = model.question_key(inputs.question)
+        keys = answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
+        if inputs.question.task is not Task.JUDGE and not inputs.question.labels:
+            # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
+            self.tally.failed += len(inputs)
+            inputs.inquiry.count(len(inputs), len(inputs))
+            inputs.inquiry.settle(inputs.positions, None)
+            self._note_failures(inputs.question, _NO_LABELS, keys)
             return
-        lists: dict[str, list[tuple[bytes, Arguments]]] = {}
-        for digest, arguments in rows:
-            lists.setdefault(arguments[-1], []).append((digest, arguments[:-1]))
-        for text, inputs in lists.items():
-            try:
-                labels = labels_of(text)
-            except (ValueError, json.JSONDecodeError):
-                # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
-                self.tally.failed += len(inputs)
-                inquiry.asked += len(inputs)
-                inquiry.failed += len(inputs)
-                inquiry.known.update((digest, None) for digest, _ in inputs)
-                base = model.question_key(question)
-                for _, arguments in inputs:
-                    self._note_failure(question, _NO_LABELS, answer_key(base, (*arguments, text)))
-                continue
-            yield replace(question, labels=labels), inputs
+        if round_.repeats:
+            rows = round_.repeats.first(inputs, keys)
+            inputs, keys = inputs.take(rows), [keys[row] for row in rows.tolist()]
+        inputs, keys = self._recall(model, inputs, keys, round_)
+        inputs, keys = self._fitting(model, inputs, keys, round_)
+        if len(inputs):
+            round_.waiting.add(inputs, keys)
+            round_.asked_again += len(model.store.recall(keys)) if self._terms.since else 0
 
-    def _recall(self, model: Model, pending: list[_Pending]) -> list[_Pending]:
+    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: _Round) -> tuple[Inputs, list[bytes]]:
         """Settles what the store knows; returns the rest."""
-        known = model.store.recall([p.key for p in pending], self._terms.since)
-        for p in pending:
-            if p.key in known:
-                self.tally.recalled += 1
-                p.settle(known[p.key].values)
-        return [p for p in pending if p.key not in known]
+        known = model.store.recall(keys, self._terms.since)
+        if not known:
+            return inputs, keys
+        found = [row for row, key in enumerate(keys) if key in known]
+        rest = [row for row, key in enumerate(keys) if key not in known]
+        round_.recalled += len(found)
+        self.tally.recalled += len(found)
+        inputs.inquiry.settle(inputs.positions[found], np.array([known[keys[row]].values for row in found], np.float32))
+        return inputs.take(rest), [keys[row] for row in rest]
 
-    def _tokenise(self, model: Model, pending: Sequence[_Pending]) -> None:
-        texts = list(dict.fromkeys(text for p in pending for text in p.arguments))
-        ids = dict(zip(texts, model.tokens.ids(model.prompter, texts), strict=True))
-        for p in pending:
-            p.ids = [ids[text] for text in p.arguments]
-
-    def _fitting(self, model: Model, pending: Sequence[_Pending]) -> list[_Pending]:
+    def _fitting(self, model: Model, inputs: Inputs, keys: list[bytes], round_: _Round) -> tuple[Inputs, list[bytes]]:
         """What fits into the model's context; the rest is settled as NULL, refused or cut, as `on_overlong` says."""
-        fitting: list[_Pending] = []
-        cut: list[_Pending] = []
-        too_long: list[_Pending] = []
-        for p in pending:
-            (fitting if sum(map(len, p.ids)) <= p.prompt.room else too_long).append(p)
-        for p in too_long:
-            policy = p.waiting[0][0].on_overlong or self._settings.on_overlong
-            self.tally.overlong += 1
-            if policy == "error":
-                longest = max(sum(map(len, q.ids)) for q in too_long)
-                raise EngineError(
-                    f"{len(too_long):,} of the inputs are too long for the model: the longest has {longest:,} tokens and "
-                    f"{p.prompt.room:,} fit beside the question. Shorten them, or set on_overlong to null or truncate."
-                )
-            if policy == "truncate":
-                p.ids = truncated(p.ids, p.prompt.room)
-                p.key = truncated_key(p.key)
-                cut.append(p)
-            else:
-                p.settle(None)
-                self._note_failure(p.question, f"too long: more than the {p.prompt.room:,} tokens that fit", p.key)
-        self._keep_failures(model)
-        return fitting + self._recall(model, cut)
+        room = model.prompter.compile(inputs.question).room
+        looked_at = np.flatnonzero(inputs.text_bytes * _TOKENS_A_BYTE > room)
+        tokens = [_length(ids) for ids in _tokenised(model, inputs.take(looked_at))]
+        long = [row for row, length in zip(looked_at.tolist(), tokens, strict=True) if length > room]
+        if not long:
+            return inputs, keys
+        self.tally.overlong += len(long)
+        rest = np.setdiff1d(np.arange(len(inputs)), long)
+        fitting, fitting_keys = inputs.take(rest), [keys[row] for row in rest.tolist()]
+        cut, cut_keys = inputs.take(long), [keys[row] for row in long]
+        policy = inputs.inquiry.on_overlong or self._settings.on_overlong
+        if policy == "truncate":
+            cut, cut_keys = self._recall(model, cut, list(map(truncated_key, cut_keys)), round_)
+            return joined(fitting, cut), fitting_keys + cut_keys
+        if policy == "error":
+            round_.refused, round_.longest, round_.room = round_.refused + len(long), max(round_.longest, *tokens), room
+        else:
+            inputs.inquiry.settle(cut.positions, None)
+            self._note_failures(inputs.question, f"too long: more than the {room:,} tokens that fit", cut_keys)
+        return fitting, fitting_keys
 
-    def _ask(self, model: Model, pending: Sequence[_Pending], recalled: int) -> None:
-        estimate = self._estimate(model, pending, recalled)
-        self._warn_of_refresh(model, pending, estimate)
+    def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: _Round) -> None:
+        requests = len(round_.waiting)
+        parts = (self._pending(model, inquiries, part) for part in round_.waiting.parts())
+        first = next(parts)
+        estimate = self._estimate(model, [p.request for p in first[:_REQUESTS_A_SCHEDULE]], requests, round_.recalled)
+        self._warn_of_refresh(estimate, round_.asked_again)
         self._budgets.refuse(estimate)
         self._listener(estimate)
         done, fresh, seconds = 0, 0, 0.0
         try:
-            for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
-                part = pending[start : start + _REQUESTS_A_SCHEDULE]
-                for answered, tokens, spent in self._prefill(model, part):
-                    done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
-                    self._listener(Answered(done, len(pending), fresh, seconds, recalled))
-                    self._budgets.stop(done, len(pending))
+            for pending in itertools.chain([first], parts):
+                for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
+                    for answered, tokens, spent in self._prefill(model, pending[start : start + _REQUESTS_A_SCHEDULE]):
+                        done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
+                        self._listener(Answered(done, requests, fresh, seconds, round_.recalled))
+                        self._budgets.stop(done, requests)
         finally:
             model.store.flush()
 
-    def _estimate(self, model: Model, pending: Sequence[_Pending], recalled: int) -> Asking:
-        """What the round will cost."""
-        sample = pending[:_REQUESTS_A_SCHEDULE]
-        tokens = count_tokens([_request(p) for p in sample]).fresh * len(pending) // len(sample)
-        return Asking(len(pending), tokens, tokens / model.engine.tokens_per_second, model.name, recalled)
+    def _pending(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch) -> list[_Pending]:
+        """The requests of a part, in its order."""
+        numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
+        ids = _ids(model, list(itertools.chain.from_iterable(texts)))
+        asked: dict[tuple[int, str | None], tuple[Inquiry, Question, Prompt]] = {}
+        pending = []
+        for number, position, key, arguments, list_ in zip(numbers, positions, keys, texts, labels, strict=True):
+            if (number, list_) not in asked:
+                question = labelled(inquiries[number].question, list_)
+                asked[number, list_] = inquiries[number], question, model.prompter.compile(question)
+            inquiry, question, prompt = asked[number, list_]
+            own = list(itertools.islice(ids, len(arguments)))
+            request = prompt.request(own if _length(own) <= prompt.room else truncated(own, prompt.room))
+            pending.append(_Pending(inquiry, position, key, question, request))
+        return pending
 
-    def _warn_of_refresh(self, model: Model, pending: Sequence[_Pending], estimate: Asking) -> None:
-        if not self._terms.since:
-            return
-        if again := len(model.store.recall([p.key for p in pending])):
-            share = again / len(pending)
-            part = Asking(again, round(share * estimate.tokens), share * estimate.seconds, model.name)
-            self._listener(Warned(f"{model.name}: a refresh would re-ask {again:,} inputs that have an answer ({part.cost})."))
+    def _estimate(self, model: Model, sample: Sequence[Request], requests: int, recalled: int) -> Asking:
+        """What the round will cost."""
+        tokens = count_tokens(sample).fresh * requests // len(sample)
+        return Asking(requests, tokens, tokens / model.engine.tokens_per_second, model.name, recalled)
+
+    def _warn_of_refresh(self, estimate: Asking, again: int) -> None:
+        if again:
+            share = again / estimate.requests
+            part = Asking(again, round(share * estimate.tokens), share * estimate.seconds, estimate.model)
+            self._listener(
+                Warned(f"{estimate.model}: a refresh would re-ask {again:,} inputs that have an answer ({part.cost}).")
+            )
 
     def _prefill(self, model: Model, pending: Sequence[_Pending]) -> Iterator[tuple[int, int, float]]:
         """Runs the batches; yields after each: requests answered, fresh tokens, seconds in the engine."""
-        requests = [_request(p) for p in pending]
+        requests = [p.request for p in pending]
         reads: list[dict[int, Logits]] = [{} for _ in requests]
         for batch in schedule(requests, self._settings.token_budget):
             if self._cancelled.is_set():
@@ -267,33 +280,32 @@ class Answering:
             self.tally.seconds_engine += spent
             self.tally.tokens_fresh += batch.tokens
             self._budgets.spend(len(finished), batch.tokens, spent)
-            self._settle(model, [(pending[i], requests[i], _parts(reads[i])) for i in finished])
+            self._settle(model, [(pending[i], _parts(reads[i])) for i in finished])
             yield len(finished), batch.tokens, spent
 
-    def _settle(self, model: Model, finished: Sequence[tuple[_Pending, Request, list[Logits]]]) -> None:
+    def _settle(self, model: Model, finished: Sequence[tuple[_Pending, list[Logits]]]) -> None:
         """Keeps the answers of a batch, question by question; a number that is not finite is a failed row."""
-        answers: dict[Question, list[tuple[bytes, Answer]]] = {}
-        for p, request, logits in finished:
-            numbers = tuple(map(float, request.readout.answer(logits)))
-            self.tally.asked += 1
-            self.tally.tokens_logical += request.tokens
-            failed = not all(map(math.isfinite, numbers))
-            self.tally.failed += failed
-            for inquiry in {id(inquiry): inquiry for inquiry, _ in p.waiting}.values():
-                inquiry.asked += 1
-                inquiry.failed += failed
-            p.settle(None if failed else numbers)
-            if failed:
-                self._note_failure(p.question, _NOT_FINITE, p.key)
-            else:
-                answers.setdefault(p.question, []).append((p.key, Answer(numbers, request.tokens)))
-        for question, found in answers.items():
-            base = model.question_key(question)
-            model.store.remember(base, question.title, found, model.name, model.engine.dtype)
+        groups: dict[tuple[int, Question], list[tuple[_Pending, Logits]]] = {}
+        for p, logits in finished:
+            groups.setdefault((id(p.inquiry), p.question), []).append((p, p.request.readout.answer(logits)))
+            self.tally.tokens_logical += p.request.tokens
+        for (_, question), answered in groups.items():
+            inquiry = answered[0][0].inquiry
+            numbers = np.array([found for _, found in answered], np.float32)
+            failed: NDArray[np.bool_] = np.asarray(~np.isfinite(numbers).all(axis=1, keepdims=True))
+            inquiry.settle([p.position for p, _ in answered], np.where(failed, np.float32(np.nan), numbers))
+            inquiry.count(len(answered), int(failed.sum()))
+            self.tally.asked += len(answered)
+            self.tally.failed += int(failed.sum())
+            rows = list(zip((p for p, _ in answered), numbers.tolist(), failed[:, 0].tolist(), strict=True))
+            found = [(p.key, Answer(tuple(row), p.request.tokens)) for p, row, fails in rows if not fails]
+            model.store.remember(model.question_key(question), question.title, found, model.name, model.engine.dtype)
+            self._note_failures(question, _NOT_FINITE, [p.key for p, _, fails in rows if fails])
         self._keep_failures(model)
 
-    def _note_failure(self, question: Question, reason: str, key: bytes) -> None:
-        self._failures.setdefault((question, reason), []).append(key)
+    def _note_failures(self, question: Question, reason: str, keys: Sequence[bytes]) -> None:
+        if keys:
+            self._failures.setdefault((question, reason), []).extend(keys)
 
     def _keep_failures(self, model: Model) -> None:
         """Writes down why inputs got no answer."""
@@ -303,8 +315,21 @@ class Answering:
         self._failures.clear()
 
 
-def _request(pending: _Pending) -> Request:
-    return pending.prompt.request(pending.ids)
+def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:
+    """The token ids of texts, in their order; a text that occurs twice is encoded once."""
+    distinct = list(dict.fromkeys(texts))
+    ids = dict(zip(distinct, model.tokens.ids(model.prompter, distinct), strict=True))
+    return map(ids.__getitem__, texts)
+
+
+def _tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:
+    texts = inputs.texts()
+    ids = _ids(model, list(itertools.chain.from_iterable(texts)))
+    return [list(itertools.islice(ids, len(arguments))) for arguments in texts]
+
+
+def _length(ids: Sequence[Ids]) -> int:
+    return sum(map(len, ids))
 
 
 def _parts(reads: dict[int, Logits]) -> list[Logits]:
@@ -326,8 +351,16 @@ def truncated(ids: Sequence[Ids], room: int) -> list[Ids]:
     return cut
 
 
-def _refuse_failures(inquiry: Inquiry, default_ratio: float) -> None:
-    ratio = inquiry.max_error_ratio if inquiry.max_error_ratio is not None else default_ratio
+def _refuse_overlong(round_: _Round) -> None:
+    if round_.refused:
+        raise EngineError(
+            f"{round_.refused:,} of the inputs are too long for the model: the longest has {round_.longest:,} tokens and "
+            f"{round_.room:,} fit beside the question. Shorten them, or set on_overlong to null or truncate."
+        )
+
+
+def _refuse_failures(inquiry: Inquiry) -> None:
+    ratio = inquiry.max_error_ratio
     if inquiry.asked >= _RATIO_FROM and inquiry.failed > ratio * inquiry.asked:
         raise EngineError(
             f"{inquiry.failed:,} of {inquiry.asked:,} requests of '{inquiry.question.title}' failed, more than "

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from quail_engine.answering import Answering, Model, Tally, Terms
 from quail_engine.errors import QuailError
-from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, digest_of, probability
+from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, probability
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
@@ -119,10 +119,10 @@ class Resolver:
             open_rows = self._first_open(limit, table)
             if not open_rows or open_rows[0][0] >= wanted:
                 return
-            for _, call, texts in open_rows:
-                inquiry = self._look_ups.inquiry(call)
-                arguments = inquiry.canonical(texts)
-                inquiry.note(digest_of(arguments), arguments)
+            for call in dict.fromkeys(call for _, call, _ in open_rows):
+                inputs = [texts for _, asked, texts in open_rows if asked == call]
+                columns = [pa.array(column, pa.string()) for column in zip(*inputs, strict=True)]
+                self._look_ups.inquiry(call).meet(columns, len(inputs))
             spent += len(open_rows)
             self._answer(self._look_ups.missing())
 
@@ -237,17 +237,11 @@ class Resolver:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         inquiry = self._look_ups.inquiry(step.ask.call)
-        inputs = [inquiry.canonical(pair) for pair in zip(*(column.to_pylist() for column in pairs.columns), strict=True)]
-        digests = [digest_of(arguments) for arguments in inputs]
-        asking = True
-        while asking:
-            for digest, arguments in zip(digests, inputs, strict=True):
-                if digest not in inquiry.known:
-                    inquiry.note(digest, arguments)
-            asking = bool(inquiry.missing)
-            if asking:
-                self._answering.answer(self._services.model(inquiry.model), [inquiry])
-        self._joined += len(inputs)
+        positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
+        while len(inquiry.missing):
+            self._answering.answer(self._services.model(inquiry.model), [inquiry])
+            positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
+        self._joined += len(pairs)
+        margins = [margin for found in positions for margin in inquiry.numbers(found, 1)[:, 0].tolist()]
         threshold = self._look_ups.threshold(step.ask.call)
-        numbers = [inquiry.known[digest] for digest in digests]
-        return pairs.filter(pa.array([n is not None and probability(n[0]) >= threshold for n in numbers], pa.bool_()))
+        return pairs.filter(pa.array([m == m and probability(m) >= threshold for m in margins], pa.bool_()))

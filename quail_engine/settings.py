@@ -62,7 +62,8 @@ class Settings:
     max_requests: Budget = Budget(statement=100_000)  # what would ask more is refused before it asks
     max_tokens: Budget = Budget()  # likewise, by the estimate: fresh tokens
     max_seconds: Budget = Budget(statement=3_600.0)  # likewise: seconds in the engine
-    max_missing_per_round: int = 1_000_000  # inputs that a round may note, which bounds its memory; the rest waits for the next
+    max_missing_per_round: int = 20_000_000  # inputs that a round may note, some 50 bytes each; the rest waits for the next
+    missing_bytes: int = 1 << 26  # bytes of noted texts in memory; what is more waits in a temporary file
     token_budget: int = 2_048  # fresh tokens a forward pass
     sql_dialect: str = "duckdb"
     ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
@@ -149,7 +150,7 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
     for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0)):
         _number(settings, name, lowest, highest)
-    for name in ("token_budget", "cpu_threads", "max_missing_per_round"):
+    for name in ("token_budget", "cpu_threads", "max_missing_per_round", "missing_bytes"):
         if getattr(settings, name) is not None:
             _number(settings, name, 1, float("inf"), whole=True)
     margins = settings.mock_margin

@@ -51,12 +51,12 @@ MUTANTS = (
         "dropped deduplication",
         (
             ("lookups/statement.py", "self.inquiries.setdefault(about, ", "self.inquiries.setdefault((about, i), "),
-            ("answering.py", "requests.setdefault(key, ", "requests.setdefault(key + str(id(inquiry)).encode(), "),
+            ("answering.py", "Repeats() if may_repeat(inquiries) else None", "None"),
         ),
     ),
     Mutant(
         "swapped arguments",
-        (("lookups/functions.py", "list(zip(*picked, strict=True))", "list(zip(*picked[::-1], strict=True))"),),
+        (("lookups/functions.py", "return codes, picked", "return codes, picked[::-1]"),),
     ),
     Mutant("wrong outer side", (("sql/pairs.py", 'not in ("", "LEFT")', 'not in ("", "LEFT", "RIGHT", "FULL")'),)),
     Mutant("LIMIT ignored", (("sql/query.py", "find_limit(tree, nodes, source)", "None"),)),

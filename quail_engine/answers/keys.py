@@ -50,3 +50,13 @@ def answer_key(question_key: bytes, arguments: Sequence[str]) -> bytes:
 def truncated_key(answer_key: bytes) -> bytes:
     """Key of the answer for a row whose texts were cut to fit the model, which is another answer than the whole row's."""
     return hashlib.sha256(b"truncated" + answer_key).digest()
+
+
+def answer_keys(question_key: bytes, columns: Sequence[Sequence[bytes]], rows: int) -> list[bytes]:
+    """As `answer_key`, for `rows` rows at once; `columns` hold the arguments in UTF-8, one column an argument."""
+    sha256 = hashlib.sha256
+    parts = [[len(text).to_bytes(8, "little") + text for text in column] for column in columns]
+    if len(parts) == 1:
+        return [sha256(question_key + part).digest() for part in parts[0]]
+    rest = zip(*parts, strict=True) if parts else [()] * rows
+    return [sha256(b"".join((question_key, *part))).digest() for part in rest]

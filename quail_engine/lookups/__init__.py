@@ -3,17 +3,22 @@
 They never raise and never wait for a model: a missing answer is NULL, and the round goes on.
 """
 
+from quail_engine.lookups.digests import DigestTable, Positions, distinct
 from quail_engine.lookups.functions import create_function, register
-from quail_engine.lookups.inquiry import Arguments, Inquiry, digest_of
+from quail_engine.lookups.inquiry import Arguments, Inquiry
+from quail_engine.lookups.spill import Spill
 from quail_engine.lookups.statement import StatementLookUps
 from quail_engine.lookups.values import labels_of, probability, sql_value
 
 __all__ = [
     "Arguments",
+    "DigestTable",
     "Inquiry",
+    "Positions",
+    "Spill",
     "StatementLookUps",
     "create_function",
-    "digest_of",
+    "distinct",
     "labels_of",
     "probability",
     "register",

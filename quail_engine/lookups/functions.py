@@ -5,16 +5,17 @@ Registered once a database instance; which question a look-up is about comes wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from quail_engine.calls import Kind
-from quail_engine.lookups.inquiry import Arguments, digest_of
+from quail_engine.lookups.digests import digests_of
 from quail_engine.lookups.statement import LookUp, look_up_of
 from quail_engine.sql import LIST_LOOK_UP, LOOK_UPS, OPEN
 
@@ -71,7 +72,7 @@ def _look_up_function(arrow_type: pa.DataType) -> Callable[..., pa.Array]:
         found = look_up_of(columns[0][0].as_py()) if rows else None
         if found is None:
             return pa.nulls(rows, arrow_type)
-        first = len(columns) - found.width - (found.group_width or 0)
+        first = len(columns) - found.inquiry.width - (found.group_width or 0)
         guard, *inputs = map(_whole, (columns[1], *columns[first:]))
         return _look_up_chunk(found, guard, inputs, arrow_type)
 
@@ -83,51 +84,52 @@ def _open_function(*columns: pa.Array) -> pa.Array:
     found = look_up_of(columns[0][0].as_py()) if len(columns[0]) else None
     if found is None:
         return pa.nulls(len(columns[0]), pa.bool_())
-    guard, *arguments = map(_whole, (columns[1], *columns[len(columns) - found.width :]))
-    known, canonical = found.inquiry.known, found.inquiry.canonical
-    rows = zip(guard.to_pylist(), *(column.to_pylist() for column in arguments), strict=True)
-    return pa.array(
-        [bool(shown) and None not in inputs and digest_of(canonical(tuple(inputs))) not in known for shown, *inputs in rows],
-        pa.bool_(),
-    )
+    guard, *texts = map(_whole, (columns[1], *columns[len(columns) - found.inquiry.width :]))
+    shown = _shown(guard, texts)
+    canonical = found.inquiry.canonical([column.filter(shown) for column in texts])
+    digests = digests_of(canonical, pc.sum(shown).as_py() or 0)
+    with found.inquiry.lock:
+        unknown = ~found.inquiry.known(found.inquiry.find(digests))
+    return pc.replace_with_mask(shown, shown, pa.array(unknown))
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
+def _shown(guard: pa.Array, texts: Sequence[pa.Array]) -> pa.BooleanArray:
+    """The rows on which SQL would look at the call: where its guard is TRUE and no argument is NULL."""
+    shown = pc.fill_null(guard, False)
+    for column in texts:
+        shown = pc.and_(shown, pc.is_valid(column))
+    return shown
+
+
 def _look_up_chunk(look_up: LookUp, guard: pa.Array, columns: Sequence[pa.Array], arrow_type: pa.DataType) -> pa.Array:
     """One chunk: the distinct inputs on guarded rows are looked up once each and their values taken by every row."""
     grouping = look_up.group_width or 0
-    shown = pc.fill_null(guard, False)
-    for column in columns[grouping:]:
-        shown = pc.and_(shown, pc.is_valid(column))
-    codes, inputs = _distinct([column.filter(shown) for column in columns], pc.sum(shown).as_py() or 0)
-    with look_up.lock:
-        look_up.rows += len(codes)
-        if look_up.group_width is None:
-            asked = map(look_up.inquiry.canonical, inputs)
-            values = [look_up.value(digest_of(i), i) for i in asked]
-        else:
-            grouped = [(i[:grouping], look_up.inquiry.canonical(i[grouping:])) for i in inputs]
-            values = [look_up.grouped_value(group, digest_of(i), i) for group, i in grouped]
+    shown = _shown(guard, columns[grouping:])
+    codes, distinct = _distinct([column.filter(shown) for column in columns], pc.sum(shown).as_py() or 0)
+    groups, texts = distinct[:grouping], distinct[grouping:]
+    inputs = len(distinct[0]) if distinct else min(1, len(codes))
+    keys = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * inputs
+    values = look_up.look_up(texts, None if look_up.group_width is None else keys, inputs, len(codes))
     index = pc.replace_with_mask(pa.nulls(len(guard), pa.int32()), shown, pa.array(codes, pa.int32()))
     return pa.array(values, arrow_type).take(index)
 
 
-def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray[Any, Any], Iterable[Arguments]]:
-    """For every row the number of its input, and the distinct inputs in that order."""
+def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], list[pa.Array]]:
+    """For every row the number of its input, and the columns of the distinct inputs in that order."""
     if not columns:
-        return np.zeros(rows, np.int32), [()] if rows else []
+        return np.zeros(rows, np.int32), []
     encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
-    texts = [column.dictionary.to_pylist() for column in encoded]
     indices = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in encoded]
     if len(columns) == 1:
-        return indices[0], [(text,) for text in texts[0]]
+        return indices[0], [encoded[0].dictionary]
     codes = indices[0]
-    for index, words in zip(indices[1:], texts[1:], strict=True):
+    for index, column in zip(indices[1:], encoded[1:], strict=True):
         # Numbered anew after each column, so that the product stays below rows times words.
-        _, first, inverse = np.unique(codes * max(1, len(words)) + index, return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(codes * max(1, len(column.dictionary)) + index, return_index=True, return_inverse=True)
         codes = inverse.reshape(-1)
-    picked = [[words[i] for i in index[first].tolist()] for index, words in zip(indices, texts, strict=True)]
-    return codes, list(zip(*picked, strict=True))
+    picked = [column.dictionary.take(pa.array(index[first])) for index, column in zip(indices, encoded, strict=True)]
+    return codes, picked

@@ -1,50 +1,146 @@
-"""What a question's answers are known so far, and what a round found missing."""
+"""One question in one statement: the inputs that were met, their answers, and what a round found missing.
+
+Memory grows with the number of inputs, not with their texts: some 20 to 30 bytes for the digest that names an input and 12 for
+a margin. The texts of missing inputs wait in a `Spill`, in memory only up to the setting `missing_bytes`.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import tempfile
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from quail_engine.calls import Question
+from quail_engine.errors import QuailError
+from quail_engine.lookups.digests import Digests, DigestTable, Positions, digests_of, distinct
+from quail_engine.lookups.spill import Spill
 
 Arguments = tuple[str, ...]
+Numbers = NDArray[np.float32]
+
+_OPEN, _FAILED = -1, -2  # instead of a place among the numbers
 
 
-@dataclass
 class Inquiry:
-    """One question in one statement: what is known, and what a round found missing."""
+    """Look-ups of several calls share one, on DuckDB's threads; whoever answers it does so while no statement runs."""
 
-    question: Question
-    model: str
-    on_overlong: str | None
-    max_error_ratio: float | None
-    symmetric: bool  # the order of a pair's texts does not matter: one of both orders is asked
-    room: int  # inputs that a round may note
-    asked: int = 0
-    failed: int = 0
-    known: dict[bytes, tuple[float, ...] | None] = field(default_factory=dict)  # digest → numbers; None: failed or overlong
-    missing: dict[bytes, Arguments] = field(default_factory=dict)
+    def __init__(
+        self,
+        question: Question,
+        model: str,
+        on_overlong: str | None,
+        symmetric: bool,  # the order of a pair's texts does not matter: one of both orders is asked
+        width: int,  # texts of an input; the row's labels, where they come with it, are the last
+        room: int,  # inputs that a round may note
+        missing_bytes: int,
+    ) -> None:
+        self.question = question
+        self.model = model
+        self.on_overlong = on_overlong
+        self.symmetric = symmetric
+        self.width = width
+        self.room = room
+        self.max_error_ratio = 1.0  # of all calls that share this, the least
+        self.asked = 0
+        self.failed = 0
+        self.lock = threading.Lock()
+        self._missing_bytes = missing_bytes
+        self._disk_error: OSError | None = None
+        self._met = DigestTable()
+        self._places = np.empty(0, np.int64)  # by position: where an input's numbers begin
+        self._numbers = np.empty(0, np.float32)
+        self._used = 0  # of them
+        self.missing = self._no_texts()
 
-    def note(self, digest: bytes, arguments: Arguments) -> bool:
-        """Whether the input is noted; not so when the round has no room, and the next one will meet it again."""
-        assert digest not in self.known, "an input that was answered is noted again"
-        if len(self.missing) >= self.room:
-            return digest in self.missing
-        self.missing.setdefault(digest, arguments)
-        return True
-
-    def canonical(self, arguments: Arguments) -> Arguments:
+    def canonical(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The texts in the order in which they are asked."""
-        return tuple(sorted(arguments)) if self.symmetric else arguments
+        if not self.symmetric:
+            return list(columns)
+        one, other, *labels = columns
+        ordered = pc.less_equal(one, other)
+        return [pc.if_else(ordered, one, other), pc.if_else(ordered, other, one), *labels]
 
+    def find(self, digests: Digests) -> Positions:
+        """Positions by which inputs are known here from now on; -1 for one that was never noted."""
+        return self._met.find(digests)
 
-def digest_of(arguments: Sequence[str]) -> bytes:
-    """16 bytes that name an input; lengths keep ('ab', '') and ('a', 'b') apart."""
-    if len(arguments) == 1:
-        return hashlib.blake2b(arguments[0].encode(), digest_size=16).digest()
-    whole = hashlib.blake2b(digest_size=16)
-    for text in arguments:
-        data = text.encode()
-        whole.update(len(data).to_bytes(8, "big") + data)
-    return whole.digest()
+    def known(self, positions: Positions) -> NDArray[np.bool_]:
+        """Which inputs are answered, be it by a failure."""
+        known: NDArray[np.bool_] = positions >= 0
+        known[known] = self._places[positions[known]] != _OPEN
+        return known
+
+    def note(self, digests: Digests, columns: Sequence[pa.Array]) -> None:
+        """Notes inputs that were never noted, as far as the round has room; the next one will meet the others again."""
+        first = distinct(digests)[: max(0, self.room - len(self.missing))]
+        if not len(first):
+            return
+        begin, end = len(self._met), len(self._met) + len(first)
+        self._met.add(digests[first])
+        if end > len(self._places):
+            self._places.resize(max(end, 2 * begin, 1 << 10), refcheck=False)
+        self._places[begin:end] = _OPEN
+        rows = pa.array(first)
+        positions = pa.array(np.arange(begin, end, dtype=np.int32))
+        texts = [column.take(rows) for column in columns]
+        try:
+            self.missing.append(pa.record_batch([positions, *texts], schema=self.missing.schema))
+        except OSError as error:  # raised here, inside of a DuckDB statement, it would abort the user's transaction
+            self._disk_error = error
+            self.room = 0
+
+    def meet(self, columns: Sequence[pa.Array], rows: int) -> Positions:
+        """Finds inputs by their texts, and notes those that were never noted. For callers outside of a running statement."""
+        canonical = self.canonical(columns)
+        digests = digests_of(canonical, rows)
+        new = pa.array(np.flatnonzero(self.find(digests) < 0))
+        self.note(digests[new], [column.take(new) for column in canonical])
+        return self.find(digests)
+
+    def settle(self, positions: Sequence[int] | Positions, numbers: Numbers | None) -> None:
+        """Keeps answers, a row of `numbers` an input; None for inputs that failed or were too long."""
+        if numbers is None:
+            self._places[positions] = _FAILED
+            return
+        rows, width = numbers.shape
+        if (end := self._used + rows * width) > len(self._numbers):
+            self._numbers.resize(max(end, 2 * self._used, 1 << 10), refcheck=False)
+        self._numbers[self._used : end] = numbers.reshape(-1)
+        self._places[positions] = np.arange(self._used, end, width)
+        self._used = end
+
+    def numbers(self, positions: Positions, width: int) -> Numbers:
+        """The first `width` numbers of known inputs, a row each; NaN for those that have none."""
+        found: Numbers = np.full((len(positions), width), np.nan, np.float32)
+        places = self._places[positions]
+        answered = places >= 0
+        found[answered] = self._numbers[places[answered][:, None] + np.arange(width)]
+        return found
+
+    def count(self, asked: int, failed: int) -> None:
+        """Counts requests towards `max_error_ratio`."""
+        self.asked += asked
+        self.failed += failed
+
+    def taken(self) -> Spill:
+        """What is missing, to be answered and closed by the caller; the next round begins with nothing.
+
+        Raises QuailError when the temporary file could not be written.
+        """
+        if self._disk_error:
+            raise QuailError(
+                f"Texts that wait for an answer cannot be written to {tempfile.gettempdir()}: {self._disk_error}. "
+                "Nothing of this round was asked. Make room there, name another folder in TMPDIR, or raise the setting "
+                "missing_bytes."
+            )
+        taken, self.missing = self.missing, self._no_texts()
+        return taken
+
+    def _no_texts(self) -> Spill:
+        fields = [("position", pa.int32()), *((f"text{i}", pa.string()) for i in range(self.width))]
+        return Spill(pa.schema(fields), self._missing_bytes)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quail_engine.calls import AiCall, Kind
-from quail_engine.lookups.inquiry import Arguments, Inquiry
+import numpy as np
+import pyarrow as pa
+
+from quail_engine.calls import AiCall, Kind, Label
+from quail_engine.lookups.digests import Digests, Positions, digests_of
+from quail_engine.lookups.inquiry import Inquiry
 from quail_engine.lookups.values import labels_of, probability, sql_value
 from quail_engine.settings import Settings
 
+GroupKey = tuple[str | None, ...]
+
+_NOTHING = np.empty(0, np.int64)
 _numbers = itertools.count()
 _by_tag: dict[str, LookUp] = {}  # DuckDB's functions are the database's, not a session's, so their tags are the process's
 
@@ -23,7 +29,7 @@ class Group:
 
     satisfied: bool = False
     allowed: int = 1  # inputs that may be noted in this round; doubles from round to round
-    noted: set[bytes] = field(default_factory=set)  # in this round
+    noted: set[bytes] = field(default_factory=set)  # digests, in this round
 
 
 @dataclass
@@ -35,59 +41,93 @@ class LookUp:
     threshold: float
     level: int
     labels_in_row: bool  # the last argument is the row's labels, as JSON
-    width: int  # number of arguments; they are the last columns that DuckDB passes
     group_width: int | None  # columns before the arguments that name the row's group; None: no groups
     noting: bool = False  # set while a round executes that has released this call
     rows: int = 0  # rows looked up in the current round
-    values: dict[bytes, Any] = field(default_factory=dict)  # SQL values of known inputs, as far as they were looked up
-    groups: dict[Arguments, Group] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    groups: dict[GroupKey, Group] = field(default_factory=dict)
 
     def next_round(self, level: int, asks: bool) -> None:
         """Before a round: whether this call may note, and what its groups learned from the last one."""
         self.noting = self.level <= level and asks
         self.rows = 0
-        for group in self.groups.values():
-            group.satisfied |= any(self._is_true(digest) for digest in group.noted)
-            group.allowed *= 2 if group.noted else 1
+        asked = [group for group in self.groups.values() if group.noted]
+        names = b"".join(name for group in asked for name in group.noted)
+        true = self._true(self.inquiry.find(np.frombuffer(names, np.uint64).reshape(-1, 2)))
+        end = 0
+        for group in asked:
+            begin, end = end, end + len(group.noted)
+            group.satisfied |= any(true[begin:end])
+            group.allowed *= 2
             group.noted.clear()
 
-    def grouped_value(self, group_key: Arguments, digest: bytes, arguments: Arguments) -> Any:
-        """As `value`, but notes no more of a group than it may, and nothing of one that has its TRUE."""
-        group = self.groups.setdefault(group_key, Group())
-        if digest in self.inquiry.known:
-            group.satisfied |= self._is_true(digest)
-        elif (
-            self.noting
-            and not group.satisfied
-            and (digest in group.noted or len(group.noted) < group.allowed)
-            and self.inquiry.note(digest, arguments)
-        ):
-            group.noted.add(digest)
-        return self._known_value(digest, arguments)
+    def look_up(self, texts: Sequence[pa.Array], groups: Sequence[GroupKey] | None, inputs: int, rows: int) -> list[Any]:
+        """The SQL values of distinct inputs, met on `rows` rows; None where an answer is missing, failed or overlong."""
+        canonical = self.inquiry.canonical(texts)
+        digests = digests_of(canonical, inputs)
+        with self.inquiry.lock:
+            self.rows += rows
+            positions = self.inquiry.find(digests)
+            if groups is not None:
+                new = self._of_groups(groups, digests, positions)
+            else:
+                new = np.flatnonzero(positions < 0) if self.noting else _NOTHING
+            if len(new):
+                taken = pa.array(new)
+                self.inquiry.note(digests[new], [column.take(taken) for column in canonical])
+            return self._values(positions, canonical)
 
-    def _is_true(self, digest: bytes) -> bool:
-        numbers = self.inquiry.known.get(digest)
-        return numbers is not None and probability(numbers[0]) >= self.threshold
+    def _of_groups(self, groups: Sequence[GroupKey], digests: Digests, positions: Positions) -> Positions:
+        """The rows to note: no more of a group than it may have, and nothing of one that has its TRUE."""
+        room = self.inquiry.room - len(self.inquiry.missing)
+        known, true = self.inquiry.known(positions).tolist(), self._true(positions)
+        chosen: dict[bytes, int] = {}
+        for row, key in enumerate(groups):
+            group = self.groups.setdefault(key, Group())
+            name = digests[row].tobytes()
+            if known[row]:
+                group.satisfied |= true[row]
+            elif (
+                self.noting
+                and not group.satisfied
+                and (name in group.noted or len(group.noted) < group.allowed)
+                and (positions[row] >= 0 or name in chosen or len(chosen) < room)
+            ):
+                group.noted.add(name)
+                if positions[row] < 0:
+                    chosen.setdefault(name, row)
+        return np.array(list(chosen.values()), np.int64)
 
-    def value(self, digest: bytes, arguments: Arguments) -> Any:
-        """The SQL value of an input's answer, None when it is unknown, failed or overlong."""
-        if digest in self.values:
-            return self.values[digest]
-        if self.noting and digest not in self.inquiry.known:
-            self.inquiry.note(digest, arguments)
-        return self._known_value(digest, arguments)
+    def _true(self, positions: Positions) -> list[bool]:
+        """Which inputs are known to be TRUE."""
+        known = self.inquiry.known(positions)
+        margins = iter(self.inquiry.numbers(positions[known], 1)[:, 0].tolist())
+        return [is_known and probability(next(margins)) >= self.threshold for is_known in known.tolist()]
 
-    def _known_value(self, digest: bytes, arguments: Arguments) -> Any:
-        if digest not in self.inquiry.known:
-            return None
-        numbers = self.inquiry.known[digest]
-        value = None
-        if numbers is not None:
-            labels = self.inquiry.question.labels or (labels_of(arguments[-1]) if self.labels_in_row else ())
-            value = sql_value(self.kind, self.inquiry.question.task, numbers, labels, self.threshold)
-        self.values[digest] = value
-        return value
+    def _values(self, positions: Positions, texts: Sequence[pa.Array]) -> list[Any]:
+        rows = np.flatnonzero(self.inquiry.known(positions))
+        values: list[Any] = [None] * len(positions)
+        if not len(rows):
+            return values
+        for labels, some in self._by_labels(rows, positions, texts):
+            numbers = self.inquiry.numbers(positions[some], len(labels) or 1)
+            for row, found in zip(some.tolist(), numbers.tolist(), strict=True):
+                if found[0] == found[0]:
+                    values[row] = sql_value(self.kind, self.inquiry.question.task, found, labels, self.threshold)
+        return values
+
+    def _by_labels(
+        self, rows: Positions, positions: Positions, texts: Sequence[pa.Array]
+    ) -> Iterator[tuple[tuple[Label, ...], Positions]]:
+        """Rows by the labels that their numbers are about."""
+        if not self.labels_in_row:
+            yield self.inquiry.question.labels, rows
+            return
+        answered = rows[~np.isnan(self.inquiry.numbers(positions[rows], 1)[:, 0])]  # the labels of others may be none
+        lists: dict[str, list[int]] = {}
+        for row, text in zip(answered.tolist(), texts[-1].take(pa.array(answered)).to_pylist(), strict=True):
+            lists.setdefault(text, []).append(row)
+        for text, some in lists.items():
+            yield labels_of(text), np.array(some)
 
 
 def look_up_of(tag: str) -> LookUp | None:
@@ -111,10 +151,13 @@ class StatementLookUps:
                 call.question,
                 options.model or settings.model,
                 options.on_overlong,
-                options.max_error_ratio,
                 options.symmetric and len(call.arguments) == 2,
             )
-            inquiry = self.inquiries.setdefault(about, Inquiry(*about, room=settings.max_missing_per_round))
+            width = len(call.arguments) + bool(call.labels_argument)
+            limits = settings.max_missing_per_round, settings.missing_bytes
+            inquiry = self.inquiries.setdefault(about, Inquiry(*about, width, *limits))
+            ratio = options.max_error_ratio if options.max_error_ratio is not None else settings.max_error_ratio
+            inquiry.max_error_ratio = min(inquiry.max_error_ratio, ratio)
             self.tags.append(self._tag(call, inquiry, settings.threshold, i in apart))
         self._apart = {self.tags[i] for i in apart}
 
@@ -124,8 +167,7 @@ class StatementLookUps:
         same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), apart, call.group)
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
-            width = len(call.arguments) + bool(call.labels_argument)
-            _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), width, grouped)
+            _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), grouped)
             self._look_ups[same] = tag
         return self._look_ups[same]
 
@@ -134,7 +176,7 @@ class StatementLookUps:
 
     def width(self, call_index: int) -> int:
         """Number of texts that a call is about."""
-        return _by_tag[self.tags[call_index]].width
+        return self.inquiry(call_index).width
 
     def threshold(self, call_index: int) -> float:
         return _by_tag[self.tags[call_index]].threshold
@@ -155,7 +197,7 @@ class StatementLookUps:
             _by_tag[tag].noting = False
 
     def missing(self) -> list[Inquiry]:
-        return [inquiry for inquiry in self.inquiries.values() if inquiry.missing]
+        return [inquiry for inquiry in self.inquiries.values() if len(inquiry.missing)]
 
     @property
     def rows(self) -> int:

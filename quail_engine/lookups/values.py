@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from quail_engine.calls import Kind, Label, Task
@@ -16,7 +17,7 @@ def probability(margin: float) -> float:
     return 1 / (1 + math.exp(-margin)) if margin >= 0 else math.exp(margin) / (1 + math.exp(margin))
 
 
-def sql_value(kind: Kind, task: Task, numbers: tuple[float, ...], labels: Sequence[Label], threshold: float) -> Any:
+def sql_value(kind: Kind, task: Task, numbers: Sequence[float], labels: Sequence[Label], threshold: float) -> Any:
     """What a call returns for an answer's numbers."""
     if task is Task.TAG:
         return [label.text for label, margin in zip(labels, numbers, strict=True) if probability(margin) >= threshold]
@@ -31,6 +32,7 @@ def sql_value(kind: Kind, task: Task, numbers: tuple[float, ...], labels: Sequen
     return [(label.text, weight / total) for label, weight in zip(labels, weights, strict=True)]
 
 
+@lru_cache(maxsize=1024)
 def labels_of(text: str) -> tuple[Label, ...]:
     """Labels from the JSON of a row's list. Raises ValueError with a sentence when they are not labels."""
     values = json.loads(text)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from answer_cases import Q
 
-from quail_engine.answers import answer_key, question_key
+from quail_engine.answers import answer_key, answer_keys, question_key
 from quail_engine.calls import Example, Label, Question, Task, Template
 
 
@@ -63,7 +63,7 @@ def test_arguments_are_not_run_together() -> None:
 
 def test_same_in_another_process() -> None:
     program = textwrap.dedent("""
-        from quail_engine.answers import answer_key, question_key
+        from quail_engine.answers import answer_key, answer_keys, question_key
         from quail_engine.calls import Question, Task, Template
         q = question_key("weights", "full", "qwen2.5/1", Question(Task.JUDGE, Template(("Is it urgent? ", 0))))
         print(q.hex(), answer_key(q, ["Größe \U0001f40e"]).hex())
@@ -83,6 +83,14 @@ def test_keys_of_this_schema_never_change() -> None:
     # Written down once: other bytes would make every stored answer of every user unfindable.
     assert Q.hex() == "98832ae2ae17dd7c2420798223d82ca089eb3a6393a57d08599b17ce4e5f3b06"
     assert answer_key(Q, ["text"]).hex() == "19e1d08cf7e2dd565d4ec55bd1a86971e759fab0e2fd4e93d9747f89850c014d"
+
+
+def test_keys_of_many_rows_are_those_of_each() -> None:
+    rows = [("ä", ""), ("", "ä"), ("one", "two")]
+    columns = [[text.encode() for text in column] for column in zip(*rows, strict=True)]
+    assert answer_keys(Q, columns, 3) == [answer_key(Q, row) for row in rows]
+    assert answer_keys(Q, columns[:1], 3) == [answer_key(Q, row[:1]) for row in rows]
+    assert answer_keys(Q, [], 2) == [answer_key(Q, ())] * 2
 
 
 def test_a_million_keys_take_seconds() -> None:
