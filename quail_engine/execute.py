@@ -109,7 +109,9 @@ class _Run:
             order = f" ORDER BY {ROW}" if self._numbered else ""
             self._deliver(f"SELECT {self._columns(names)} FROM {RESULT}{order}")
         else:
-            self._deliver(f'SELECT CAST({rows} AS BIGINT) AS "Count"')  # what DuckDB itself answers
+            # What DuckDB itself answers, and as it does: EXECUTE leaves nothing unread, so the cursor is free for other work.
+            self._cursor.execute('PREPARE __quail_count AS SELECT CAST($1 AS BIGINT) AS "Count"')
+            self._deliver(f"EXECUTE __quail_count({rows})")
         return rows
 
     def _names(self) -> list[str]:

@@ -32,17 +32,20 @@ def dbt_profile_target(tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
 
 
 @pytest.fixture
-def run_log(project: Any) -> Callable[[str], list[dict[str, Any]]]:
-    """Gives the lines of quail_run.jsonl whose node is the one of that name."""
+def every_line(project: Any) -> Callable[[], list[dict[str, Any]]]:
+    """Gives the lines of quail_run.jsonl."""
 
-    def lines(name: str) -> list[dict[str, Any]]:
+    def lines() -> list[dict[str, Any]]:
         path = Path(project.project_root) / "target" / "quail_run.jsonl"
-        if not path.exists():
-            return []
-        every = [json.loads(line) for line in path.read_text().splitlines()]
-        return [line for line in every if (line["node"] or "").split(".")[2:3] == [name]]
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     return lines
+
+
+@pytest.fixture
+def run_log(every_line: Callable[[], list[dict[str, Any]]]) -> Callable[[str], list[dict[str, Any]]]:
+    """Gives the lines of quail_run.jsonl whose node is the one of that name."""
+    return lambda name: [line for line in every_line() if (line["node"] or "").split(".")[2:3] == [name]]
 
 
 @pytest.fixture(scope="class")

@@ -21,6 +21,7 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.duckdb.environments import RetryableCursor
 from dbt.adapters.duckdb.environments.local import DuckDBConnectionWrapper, DuckDBCursorWrapper, LocalEnvironment
 from dbt.adapters.duckdb.environments.motherduck import MotherDuckEnvironment
+from dbt.flags import get_flags
 from dbt_common.events.contextvars import get_node_info
 
 import quail_engine
@@ -43,6 +44,13 @@ class NodeWork:
     rebuilds: bool = False  # its table is built anew, because its prompts have changed
     report: RunReport | None = None  # sum over its AI statements; None: it had none
     responses: list[QuailAdapterResponse] = field(default_factory=list)  # of its statements so far
+
+    def emptied(self, sql: str) -> str:
+        """A statement as `dbt run --empty` wants it: without rows. dbt empties what a model refers to, but a model may read a
+        file or texts of its own."""
+        if not self.compiled or not getattr(get_flags(), "EMPTY", False) or get_node_info().get("resource_type") != "model":
+            return sql
+        return sql.replace(self.compiled, f"select * from (\n{self.compiled}\n) where false limit 0")
 
     def response(self, rows: int) -> QuailAdapterResponse:
         """`rows`: that the last statement wrote, or -1."""
@@ -131,7 +139,7 @@ class QuailCursor(DuckDBCursorWrapper):
                 )
             report = self._session.execute(
                 self.connection,
-                sql,
+                node.emptied(sql),
                 node=node.unique_id,
                 overrides=node.overrides,
                 refresh=self.refresh if node.refresh is None else node.refresh,
