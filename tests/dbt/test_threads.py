@@ -51,7 +51,7 @@ def test_open_transactions_do_not_disturb_each_other(environment: QuailEnvironme
             mine.execute("begin")
             mine.execute(f"create table t{thread} as select id, {call} as u from notes")
             mine.execute("rollback" if turn < ROUNDS - 1 else "commit")
-        mine.start_node(None)
+        mine.start_node({}, refresh=False)
         mine.execute(f"select id, {call} as u from notes order by id")
         assert mine.node.report is not None
         return mine.fetchall()
@@ -87,20 +87,20 @@ def test_an_interrupt_stops_between_batches(
 
 
 def test_counts_are_kept_for_a_node_and_no_longer(cursor: QuailCursor) -> None:
-    cursor.start_node(None)
+    cursor.start_node({}, refresh=False)
     cursor.execute("create table a as select AI_FILTER('is it ''urgent''?', 'urgent') as u")
     cursor.execute("create table b as select AI_FILTER('is it ''urgent''?', 'calm') as u")
     cursor.execute("select 1")
     assert cursor.node.report is not None
     assert cursor.node.report.asked == 2
-    cursor.start_node(None)
+    cursor.start_node({}, refresh=False)
     assert cursor.node.report is None
 
 
 def test_what_runs_next_on_a_thread_counts_for_itself(cursor: QuailCursor) -> None:
     # A seed, a hook of the run and `dbt show` announce no node; only dbt's context says that another one runs.
     with log_contextvars(node_info={"unique_id": "model.p.a"}):
-        cursor.start_node(None)
+        cursor.start_node({}, refresh=False)
         cursor.execute("create table a as select AI_FILTER('is it ''urgent''?', 'urgent') as u")
         main = cursor.response()
         assert (main.rows_affected, main.asked) == (1, 1)
