@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answers import Answer, AnswerStore, answer_keys, question_key, truncated_key
+from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import count_tokens, schedule
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task
@@ -270,7 +271,7 @@ class Answering:
             if self._cancelled.is_set():
                 raise QuailError("The statement was cancelled. What was answered so far is kept.")
             begun = time.perf_counter()
-            scores = model.engine.score(batch)
+            scores = _scored(model, batch)
             spent = time.perf_counter() - begun
             finished = []
             for read, logits in zip(batch.reads, scores, strict=True):
@@ -313,6 +314,16 @@ class Answering:
             base = model.question_key(question)
             model.store.remember_failures(base, question.title, keys, reason, model.name, self._terms.node)
         self._failures.clear()
+
+
+def _scored(model: Model, batch: Batch) -> list[Logits]:
+    try:
+        return model.engine.score(batch)
+    except MemoryError as error:
+        raise EngineError(
+            f"{model.name} ran out of memory at a batch of {batch.tokens:,} tokens. What was answered so far is kept. "
+            "Set a smaller token_budget or a smaller model, or run fewer things beside it, and run again to go on."
+        ) from error
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

@@ -191,6 +191,17 @@ def test_an_abandoned_schedule_leaves_nothing_behind(tiny_folder: Callable[[str]
         assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
+def test_torch_s_lack_of_memory_is_a_memory_error(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, requests = load(tiny_folder("llama tied"), "float32", 2), random_requests(3, [5, 9])
+    expected = score(engine, requests)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_room", lambda batch, packing: torch.empty(1 << 56))
+        with pytest.raises(MemoryError, match="allocate"):
+            score(engine, requests)
+    found = score(engine, requests)
+    assert [list(map(bytes, parts)) for parts in found] == [list(map(bytes, parts)) for parts in expected]
+
+
 def test_plain_torch_attention_answers_alike(tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny_folder("llama tied")
     requests = random_requests(10, [5, 40, 530])

@@ -35,6 +35,7 @@ class Engine(Protocol):
         """One float32 vector a read of `batch`, in the order of `batch.reads`.
 
         A NaN says that the request failed. KV of the nodes in `batch.keep` stays until a batch comes that no longer keeps it.
+        Raises MemoryError where the batch does not fit into memory.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import exp
 from pathlib import Path
 from time import perf_counter
@@ -24,6 +25,17 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _RATE_MEMORY_TOKENS = 8_192
 """Tokens after which a measured rate has replaced about two thirds of the older estimate."""
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Torch's own errors of a lack of memory, of which the CPU's has no class of its own, as MemoryError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            raise MemoryError(str(error)) from error
+        raise
 
 
 class LocalEngine:
@@ -56,6 +68,7 @@ class LocalEngine:
     def tokens_per_second(self) -> float:
         return self._tokens_per_second
 
+    @_memory_errors()
     @torch.inference_mode()
     def score(self, batch: Batch) -> list[Logits]:
         start = perf_counter()
