@@ -61,15 +61,17 @@ def place_of(node: exp.Expr) -> Place:
     child, around = node, node.parent
     join: exp.Join | None = None
     while around is not None and not isinstance(around, (exp.Select, exp.SetOperation)):
-        if isinstance(around, exp.Join):
-            join = around
+        if isinstance(around, exp.Join) and is_within(node, around.args.get("on")):
+            join = join or around  # the innermost, where joins stand in brackets
         child, around = around, around.parent
     if around is None:  # VALUES alone: no relation, no clause
         return Place(child, Clause.SELECT, None)
     clause = clause_of(child)
-    if clause is Clause.ON and join is not None and not is_within(node, join.args.get("on")):
+    if join is not None:
+        clause = Clause.ON
+    elif clause is Clause.ON:
         clause = Clause.FROM  # the joined relation itself, such as the argument of a table function
-    return Place(around, clause, join if clause is Clause.ON else None)
+    return Place(around, clause, join)
 
 
 def holds_ai(node: exp.Expr | None) -> bool:
@@ -80,17 +82,32 @@ def holds_ai(node: exp.Expr | None) -> bool:
 
 
 def relations(select: exp.Select, up_to: exp.Join | None = None) -> Iterator[exp.Expr]:
-    """The relations of a FROM clause that expressions can name, in order, up to and with a join."""
-    source = select.args.get("from_")
-    if source is None:
+    """The relations of a FROM clause that expressions can name, in order, up to and with a join.
+
+    A join in brackets sees those in the brackets.
+    """
+    around = select if up_to is None or up_to.parent is None else up_to.parent
+    source = around.args.get("from_")
+    if around is select and source is None:
         return
-    yield source.this
-    for join in select.args.get("joins") or ():
+    yield from _in_brackets(source.this) if source is not None else (around,)
+    for join in around.args.get("joins") or ():
         if join is up_to or kind_of(join) not in ("SEMI", "ANTI"):
-            yield join.this
+            yield from _in_brackets(join.this)
         if join is up_to:
             return
     yield from select.args.get("laterals") or ()
+
+
+def _in_brackets(relation: exp.Expr) -> Iterator[exp.Expr]:
+    """A relation, or those that it is a join of: `(a JOIN b ON …)`, or `a JOIN b ON …` that another ON follows."""
+    if isinstance(relation, exp.Subquery) and not relation.alias and not isinstance(relation.this, exp.Query):
+        yield from _in_brackets(relation.this)
+        return
+    yield relation
+    for join in relation.args.get("joins") or ():
+        if kind_of(join) not in ("SEMI", "ANTI"):
+            yield from _in_brackets(join.this)
 
 
 def visible_ctes(select: exp.Select) -> list[exp.CTE] | None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
 """Queries that were wrong once: what the differential or a hostile reader found, each with the most that it may ask."""
 
 from __future__ import annotations
@@ -39,6 +40,16 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         ("from t semi join u on t.k = u.k where AI_FILTER('q', t.a) or t.id < 0", 4),
         ("from t join u on t.k = u.k and AI_FILTER('q', t.a)", 4),
         ("from t join u on t.k = u.k select t.id where AI_FILTER(PROMPT('Does it mention ''late''? {0}', t.a)) limit 1", 1),
+        # Joins in brackets: their relations are named outside, and their ON sees none but theirs. Keys leave two pairs, and two rows of u.
+        (
+            "select t.id from t join (u join u w on u.k = w.k and AI_JOIN(PROMPT('{0} {1}', u.c, w.c))) on t.k = u.k where AI_FILTER('q', t.a)",
+            6,
+        ),
+        (
+            "select t.id from t left join (u right join u w on u.uid = w.uid + 1 and AI_FILTER('q', u.c)) on t.k = w.k where AI_FILTER('q', t.a) or u.uid is null",
+            9,
+        ),
+        ("select t.id, u.uid from t join u join u w on w.k = u.k and AI_JOIN(PROMPT('{0} {1}', u.c, w.c)) on t.k = u.k", 2),
     ],
 )
 def test_rows_and_requests(sql: str, most: int, oracle: duckdb.DuckDBPyConnection, database: duckdb.DuckDBPyConnection) -> None:
