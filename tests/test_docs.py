@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from test_layers import MAY_IMPORT, VOCABULARY
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -57,6 +58,27 @@ def test_make_targets_exist(page: Path) -> None:
 def test_quail_commands_exist(page: Path) -> None:
     commands = importlib.import_module("quail_engine.cli").main.commands
     assert _commands(page, "quail") <= set(commands)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_yaml_is_yaml(page: Path) -> None:
+    for block in _blocks(page, "yaml"):
+        assert yaml.safe_load(block)
+
+
+def test_the_workflow_runs_commands_that_exist() -> None:
+    page = REPOSITORY / "docs" / "ci.md"
+    (workflow,) = map(yaml.safe_load, _blocks(page, "yaml"))
+    lines = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    known = {
+        "quail": importlib.import_module("quail_engine.cli").main.commands,
+        "dbt": importlib.import_module("dbt.cli.main").cli.commands,
+        "pip": {"install": None},
+    }
+    assert {line.split()[0] for line in lines} == set(known)
+    for line in lines:
+        program, command = line.split()[:2]
+        assert command in known[program], line
 
 
 def test_contributing_has_the_table_that_the_code_is_held_to() -> None:

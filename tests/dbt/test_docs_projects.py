@@ -113,3 +113,15 @@ def test_the_incremental_models_of_dbt(folder: Path, monkeypatch: pytest.MonkeyP
         counts.append({name: (responses[name]["asked"], responses[name]["failed"]) for name in ("mail_anger", "mail_topics")})
     # The NULL is never asked. Mail 2 fails, and comes again where rows without an answer are read again.
     assert counts == [{"mail_anger": (2, 1), "mail_topics": (2, 1)}, {"mail_anger": (1, 0), "mail_topics": (2, 1)}]
+
+
+def test_the_ways_from_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(folder, "moving.md")
+    (folder / "seeds/tickets.csv").write_text(TICKETS)
+    (folder / "models/plain.sql").write_text("select count(*) as n from {{ ref('tickets') }}")
+    invoke(folder, "dbt build --select +plain", monkeypatch)  # the page's own profile: one word changed, no model here
+    (folder / "profiles.yml").write_text(PROFILE.replace(", mock_fail: where", ""))
+    results = invoke(folder, "dbt build", monkeypatch)
+    asked = {result.node.name: result.adapter_response.get("asked") for result in results}
+    # The filter of three texts, and of the two that pass it two questions each.
+    assert (asked["plain"], asked["from_snowflake"], asked["from_bigquery"]) == (None, 7, 7)
