@@ -149,12 +149,13 @@ def check(name: str, models_path: str | None) -> None:
 
 
 @main.group()
-@click.option("--path", default=".quail/answers", show_default=True, help="Folder of the answer store.")
+@click.option("--path", default=".quail/answers", show_default=True, help="Folder or URL of the answer store.")
 @click.option("--mock", is_flag=True, help="The mock's answers instead of the models'.")
 @click.pass_context
 def answers(context: click.Context, path: str, mock: bool) -> None:
     """The answers that are kept."""
-    context.obj = AnswerStore(Settings.of({"answers": path}).answers, "mock" if mock else "local")
+    settings = Settings.of({"answers": path}).answers
+    context.obj = AnswerStore(settings, "mock" if mock else "local", lambda text: click.echo(text, err=True))
 
 
 def _count(number: int, thing: str) -> str:
@@ -236,12 +237,33 @@ def check_answers(store: AnswerStore) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 @_clear_errors
-def clear(store: AnswerStore, question: str | None, model: str | None, before: Any, yes: bool) -> None:
+def clear(store: AnswerStore, question: str | None, model: str | None, before: datetime | None, yes: bool) -> None:
     """Delete answers; without a filter, all of them."""
     if not yes:
         which = "these" if question or model or before else f"all {store.stats().answers:,}"
         click.confirm(f"Asking again costs what it cost the first time. Delete {which} answers?", abort=True)
-    click.echo(f"{_count(store.clear(question, model, before), 'answer')} deleted")
+    click.echo(f"{_count(store.clear(question, model, before and before.astimezone()), 'answer')} deleted")
+
+
+@answers.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--prompt", help="Only questions that contain this text.")
+@click.option("--model", help="Only this model's answers.")
+@click.option("--since", type=click.DateTime(), help="Only answers given since then.")
+@click.pass_obj
+@_clear_errors
+def export(store: AnswerStore, file: Path, prompt: str | None, model: str | None, since: datetime | None) -> None:
+    """Write answers to a Parquet file."""
+    click.echo(f"{_count(store.export(file, prompt, model, since and since.astimezone()), 'answer')} in {file}")
+
+
+@answers.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_obj
+@_clear_errors
+def import_answers(store: AnswerStore, file: Path) -> None:
+    """Add the answers of an exported file."""
+    click.echo(f"{_count(store.import_(file), 'answer')} added")
 
 
 @main.command()

@@ -21,11 +21,11 @@ from quail_engine.errors import EngineError, QuailError, SettingsError, SqlError
 from quail_engine.execute import Deliver, execute, plan_text
 from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
-from quail_engine.progress import Listener, Terminal
+from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, Services
-from quail_engine.settings import Settings
+from quail_engine.settings import Settings, is_url
 from quail_engine.sql import contains_ai, mentions_ai
 
 DatabaseError = duckdb.Error
@@ -45,7 +45,7 @@ class Session:
             )
         self.settings = settings
         self._listener: Listener = listener or Terminal()
-        self._store = AnswerStore(settings.answers, settings.engine)
+        self._store = AnswerStore(settings.answers, settings.engine, lambda text: self._listener(Warned(text)))
         self._tokens = _token_store(settings)
         self._models: dict[str, Model] = {}
         self._loading = threading.Lock()
@@ -137,13 +137,12 @@ class Session:
             self.register(connection)
             self.execute(connection, _CHECK, listener=lambda event: None)
             answer = connection.fetchall()[0][0]
-        path = self.settings.answers.path
         return [
             ("engine", self.settings.engine),
             ("model", model.name),
             ("weights", model.engine.weights if self.settings.engine == "mock" else f"sha256 {model.engine.weights}"),
             ("prompt layout", model.prompter.layout),
-            ("answers", str(Path(path).expanduser().absolute()) if path else "in memory"),
+            ("answers", self._store.place),
             ("rate", f"about {model.engine.tokens_per_second:,.0f} tokens/s"),
             ("test question", f"answered {answer}"),
         ]
@@ -172,9 +171,10 @@ class Session:
 
 def _token_store(settings: Settings) -> TokenStore:
     """Rows' token ids lie beside the answers; a mock, and a session without a folder, keeps them in memory."""
-    if settings.engine == "mock" or settings.tokens == "off" or settings.answers.path is None:
+    path = settings.answers.path
+    if settings.engine == "mock" or settings.tokens == "off" or path is None or is_url(path):
         return TokenStore(None, keep=False)
-    return TokenStore(Path(settings.answers.path).expanduser().absolute().parent / "tokens", keep=settings.tokens == "keep")
+    return TokenStore(Path(path).expanduser().absolute().parent / "tokens", keep=settings.tokens == "keep")
 
 
 def _load(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:

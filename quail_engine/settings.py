@@ -17,16 +17,22 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "ai_views": ("table", "error"),
     "dtype": ("auto", "float32", "bfloat16"),
 }
-_ANSWERS_KEYS = ("path", "mode")
 _ANSWERS_MODES = ("read_write", "read_only", "off")
+
+
+def is_url(place: str) -> bool:
+    """Whether a place for answers is a URL, such as s3://bucket/answers, and not a folder."""
+    return "://" in place
 
 
 @dataclass(frozen=True)
 class AnswersSettings:
     """Where answers are kept. `path` None means memory only: nothing outlives the session."""
 
-    path: str | None = ".quail/answers"  # folder, absolute or relative to the working directory
+    path: str | None = ".quail/answers"  # folder, absolute or relative to the working directory, or a URL
     mode: str = "read_write"  # read_only recalls but never writes; off does neither
+    shared: tuple[str, ...] = ()  # folders and URLs of other stores, which are recalled from and never written
+    group_readable: bool = False  # the group may read the files
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Budget:
 
 
 _BUDGETS = ("max_requests", "max_tokens", "max_seconds")
+_ANSWERS_KEYS = tuple(f.name for f in fields(AnswersSettings))
 _SCOPES = tuple(f.name for f in fields(Budget))
 OVERRIDES = ("ai_views", *_BUDGETS)
 """Settings that a dbt model may set for itself, in its config with `quail_` before the name."""
@@ -135,9 +142,14 @@ def _answers(value: Any, mock: bool) -> AnswersSettings:
     for key in value:
         if key not in _ANSWERS_KEYS:
             raise SettingsError(f"Unknown key answers.{key}{_nearest(key, _ANSWERS_KEYS)}. Known: {', '.join(_ANSWERS_KEYS)}.")
-    answers = AnswersSettings(**value)
+    shared = value.get("shared") or ()
+    answers = AnswersSettings(**{**value, "shared": (shared,) if isinstance(shared, str) else tuple(shared)})
     if answers.mode not in _ANSWERS_MODES:
         raise SettingsError(f"answers.mode must be one of {', '.join(_ANSWERS_MODES)}, not {answers.mode!r}.")
+    if not all(isinstance(place, str) and place for place in answers.shared):
+        raise SettingsError(f"answers.shared must be a list of folders and URLs, not {shared!r}.")
+    if not isinstance(answers.group_readable, bool):
+        raise SettingsError(f"answers.group_readable must be true or false, not {answers.group_readable!r}.")
     return answers
 
 

@@ -42,6 +42,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "huggingface_hub": ("quail_engine.models",),
     "safetensors": ("quail_engine.models", "quail_engine.engine.local"),
     "rich": ("quail_engine.cli", "quail_engine.progress", "quail_engine.demo"),
+    "fsspec": ("quail_engine.answers.remote",),
     "click": ("quail_engine.cli",),
     "transformers": (),  # a reference in tests, never a dependency
     "dbt": ("dbt", "quail_engine.demo"),

@@ -1,13 +1,18 @@
-"""Files that only their owner may read, written so that a crash leaves the old state or the new one."""
+"""Files that only their owner may read, written so that a crash leaves the old state or the new one.
+
+A file that is made in a folder which its group may read can be read by that group, too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 _CHUNK_BYTES = 1 << 20
+_GROUP_READS = 0o040
 
 
 def private_folder(path: Path) -> None:
@@ -17,9 +22,24 @@ def private_folder(path: Path) -> None:
         path.mkdir(mode=0o700, exist_ok=True)
 
 
+def share_folder(path: Path) -> None:
+    """Lets the group read the folder, what lies in it, and what will be made in it. Raises OSError."""
+    if path.stat().st_mode & _GROUP_READS:
+        return
+    for file in path.iterdir():
+        if file.is_file():
+            file.chmod(0o600 | _GROUP_READS)
+    path.chmod(0o750)
+
+
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a file that, when created, has mode 0600. Raises OSError."""
-    return os.open(path, flags | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+    """A descriptor of a file that, when created, has mode 0600, or 0640 in a folder of the group. Raises OSError."""
+    shared = path.parent.stat().st_mode & _GROUP_READS
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0), 0o600 | shared)
+    if shared and flags & os.O_CREAT:  # whatever the process's mask is
+        with suppress(OSError):  # the file is another user's, who has seen to it
+            path.chmod(0o600 | shared)
+    return descriptor
 
 
 def write_private(path: Path, data: bytes) -> None:

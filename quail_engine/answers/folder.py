@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import time
@@ -14,9 +15,22 @@ from quail_engine.answers import files
 from quail_engine.errors import AnswerStoreError
 
 
+def cache_folder(url: str) -> Path:
+    """Where the copy of the store at a URL lies on this machine."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return caches / "quail" / "answers" / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True)
 class Folder:
     root: Path  # absolute
+    group_readable: bool = False  # modes 0640 and 0750 instead of 0600 and 0700
+
+    @classmethod
+    def at(cls, place: str, namespace: str, group_readable: bool = False) -> Folder:
+        """The folder of an engine's answers: a mock's lie apart, so that they never meet a model's."""
+        root = Path(place).expanduser().absolute()
+        return cls(root / "mock" if namespace == "mock" else root, group_readable)
 
     @property
     def segments(self) -> Path:
@@ -39,9 +53,11 @@ class Folder:
         return self.root / "tables"
 
     def create(self) -> None:
-        """Makes the folders, mode 0700, and a `.gitignore` that keeps answers out of a repository. Raises OSError."""
+        """Makes the folders and a `.gitignore` that keeps answers out of a repository. Raises OSError."""
         for path in (self.root, self.segments, self.journals):
             files.private_folder(path)
+            if self.group_readable:
+                files.share_folder(path)
         if not (self.root / ".gitignore").exists():
             files.write_private(self.root / ".gitignore", b"*\n")
 

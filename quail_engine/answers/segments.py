@@ -6,10 +6,9 @@ Rows are sorted by key, so that equal answers make equal files. docs/answers.md 
 from __future__ import annotations
 
 import hashlib
-import logging
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from quail_engine.answers.journal import Record
 from quail_engine.answers.keys import KEY_BYTES
 
 VERSION = "1"
-_VERSION_KEY = b"quail.answers.version"
+VERSION_KEY = b"quail.answers.version"
 SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary(KEY_BYTES), nullable=False),
@@ -36,10 +35,9 @@ SCHEMA = pa.schema(
         pa.field("model", pa.string(), nullable=False),
         pa.field("dtype", pa.string(), nullable=False),
     ],
-    metadata={_VERSION_KEY: VERSION.encode()},
+    metadata={VERSION_KEY: VERSION.encode()},
 )
 _ATTEMPTS = 5
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,12 @@ def write(folder: Path, table: pa.Table) -> Path:
     return path
 
 
+def as_segment(table: pa.Table) -> pa.Table:
+    """Rows that came through DuckDB, in the types of a segment."""
+    columns = [table[field.name].combine_chunks().cast(field.type) for field in SCHEMA]
+    return pa.table(columns, schema=SCHEMA)
+
+
 def is_whole(path: Path) -> bool:
     """Whether a segment has the content that its name says. Raises OSError."""
     return files.sha256(path) == path.stem
@@ -103,7 +107,7 @@ def _objection(path: Path) -> str:
     try:
         if not is_whole(path):
             return "it is damaged (its content does not have the sha256 that names it)"
-        version = (pq.read_schema(path).metadata or {}).get(_VERSION_KEY, b"unknown").decode("ascii", "replace")
+        version = (pq.read_schema(path).metadata or {}).get(VERSION_KEY, b"unknown").decode("ascii", "replace")
     except (OSError, pa.ArrowException) as error:
         return f"it cannot be read ({error})"
     return "" if version == VERSION else f"its schema version is {version}, and this release reads {VERSION}"
@@ -112,8 +116,9 @@ def _objection(path: Path) -> str:
 class Segments:
     """The segments of a folder. Each is checked before its first use in a process. Safe to use from several threads."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:
         self.folder = folder
+        self._warn = warn
         self._objections: dict[str, str] = {}  # by file name
         self._database: duckdb.DuckDBPyConnection | None = None
         self._lock = threading.Lock()
@@ -130,7 +135,7 @@ class Segments:
         if not path.exists():  # compacted away since the listing; its answers lie in another segment
             return "it is gone"
         if objection:
-            _log.warning("answers: segment %s is skipped: %s. `quail answers check` moves damaged ones away.", path, objection)
+            self._warn(f"answers: segment {path} is skipped: {objection}. `quail answers check` moves damaged ones away.")
         self._objections[path.name] = objection
         return objection
 

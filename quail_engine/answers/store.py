@@ -11,38 +11,33 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from quail_engine.answers import journal, upkeep
+from quail_engine.answers import journal, transfer, upkeep
 from quail_engine.answers.answer import Answer
 from quail_engine.answers.failures import Failure, FailureLog
 from quail_engine.answers.folder import Folder
 from quail_engine.answers.journal import Record, Writer
 from quail_engine.answers.keys import KEY_BYTES, truncated_key
+from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
+from quail_engine.answers.shared import SharedStore
 from quail_engine.answers.tables import TableRecords
+from quail_engine.answers.tails import Tails, newest, note
 from quail_engine.answers.upkeep import CheckReport, StoreStats
 from quail_engine.errors import AnswerStoreError
-from quail_engine.settings import AnswersSettings
+from quail_engine.settings import AnswersSettings, is_url
 
 SEAL_ANSWERS = 1 << 16
 SYNC_SECONDS = 1.0
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Tail:
-    """What has been read of another process's journal."""
-
-    end: int
-    answers: dict[bytes, Stored]
 
 
 class AnswerStore:
@@ -51,39 +46,52 @@ class AnswerStore:
     Every method raises AnswerStoreError where the folder cannot be read or written.
     """
 
-    def __init__(self, settings: AnswersSettings, namespace: str) -> None:
-        """`namespace` is the engine's name: a mock's answers lie in a folder apart, `<path>/mock`, and never meet a model's."""
-        keeps = settings.path is not None and settings.mode != "off"
-        root = Path(settings.path or "").expanduser().absolute()
-        self._folder = Folder(root / "mock" if namespace == "mock" else root) if keeps else None
+    def __init__(self, settings: AnswersSettings, namespace: str, warn: Callable[[str], None] = _log.warning) -> None:
+        """`namespace` is the engine's name: a mock's answers lie in a folder apart, `<path>/mock`, and never meet a model's.
+
+        `warn` is told what a user should know and what stops nothing.
+        """
+        path = settings.path if settings.mode != "off" else None
+        self._remote = Remote(path, namespace, warn) if path and is_url(path) else None
+        self._folder = self._remote.folder if self._remote else None
+        if path and not self._remote:
+            self._folder = Folder.at(path, namespace, settings.group_readable)
+        self._shared = [] if settings.mode == "off" else [SharedStore(place, namespace, warn) for place in settings.shared]
         self._mode = settings.mode
-        self._segments = Segments(self._folder.segments) if self._folder else None
+        self._warn = warn
+        self._segments = Segments(self._folder.segments, warn) if self._folder else None
+        self._tails = Tails(self._folder) if self._folder else None
         self._lock = threading.RLock()
+        self._fetched = False  # the copy of a store at a URL is as new as this process
         self._recent: dict[bytes, Stored] = {}  # what our own journal holds, or all there is without a folder
-        self._tails: dict[Path, _Tail] = {}  # journals of other processes
         self._writer: Writer | None = None
         self._synced = time.monotonic()
 
     def recall(self, keys: Sequence[bytes], since: int = 0) -> dict[bytes, Answer]:
-        """The answers that are known, of this process and, as far as they are on disk, of all others.
+        """The answers that are known, of this process and, as far as they are on disk, of all others; what is not is looked for
+        in the shared stores, in their order.
 
         Those given before `since` (microseconds since 1970 UTC) are taken as unknown.
         """
         if self._mode == "off" or not keys:
             return {}
-        found: dict[bytes, Stored] = {}
         with self._reading():
             # Journals before segments: a journal that is sealed in between is then found in its segment.
             with self._lock:
-                self._read_tails()
-                for answers in (self._recent, *(tail.answers for tail in self._tails.values())):
-                    for key in keys if answers else ():
-                        if key in answers:
-                            found[key] = answers[key].newest(found.get(key))
+                self._fetch()
+                others = self._tails.read(self._writer.path if self._writer else None) if self._tails else []
+                found = newest(keys, [self._recent, *others])
             if self._segments:
-                for key, stored in self._segments.recall(keys).items():
-                    found[key] = stored.newest(found.get(key))
+                found = newest(keys, [found, self._segments.recall(keys)])
+            for shared in self._shared:
+                if missing := [key for key in keys if key not in found]:
+                    found |= shared.recall(missing)
         return {key: stored.answer for key, stored in found.items() if stored.time >= since}
+
+    def _fetch(self) -> None:
+        if self._remote and not self._fetched:
+            self._remote.fetch()
+            self._fetched = True
 
     def remember(
         self,
@@ -109,7 +117,7 @@ class AnswerStore:
         with self._lock, self._writing():
             if self._folder:
                 self._append(self._folder, record)
-            self._note(self._recent, [record])
+            note(self._recent, [record])
             if self._folder and len(self._recent) >= SEAL_ANSWERS:
                 self._seal(self._folder)
 
@@ -160,19 +168,26 @@ class AnswerStore:
                 self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Flushes, and leaves the journal to the next process. Memory-only answers are gone; the store is not used again."""
+        """Flushes, and leaves the journal to the next process; to a store at a URL it sends its answers.
+
+        Memory-only answers are gone; the store is not used again.
+        """
         with self._lock, self._writing():
+            if self._folder and self._remote and self._writer:
+                self._seal(self._folder)
             if self._writer:
                 self._writer.close()
                 self._writer = None
-        if self._segments:
-            self._segments.close()
+        for opened in (self._segments, *self._shared):
+            if opened:
+                opened.close()
 
     def stats(self) -> StoreStats:
         """What the store holds. A store without a folder knows no templates and gives only the number of answers."""
         if not self._folder or not self._segments:
             return StoreStats("", len(self._recent), 0, 0, 0, ())
         with self._reading():
+            self._fetch()
             return upkeep.stats(self._folder, self._segments)
 
     def check(self) -> CheckReport:
@@ -194,7 +209,23 @@ class AnswerStore:
         with self._upkeep() as folder:
             assert self._segments
             FailureLog(folder.failures).clear(template, model, before)
-            return upkeep.clear(folder, self._segments, template, model, before)
+            removed, left = upkeep.clear(folder, self._segments, template, model, before)
+        if left:
+            self._warn(f"answers: {left:,} journals of running processes were not cleared.")
+        return removed
+
+    def export(self, path: Path, prompt: str | None = None, model: str | None = None, since: datetime | None = None) -> int:
+        """Writes answers to a Parquet file and says how many: whose question contains `prompt`, of a model, given since."""
+        if not self._folder or not self._segments:
+            raise AnswerStoreError("Answers in memory cannot be exported: name a folder in `answers`.")
+        with self._reading():
+            self._fetch()
+            return transfer.write_file(self._folder, self._segments, path, prompt, model, since)
+
+    def import_(self, path: Path) -> int:
+        """Adds the answers of an exported file and says how many there are. Of two to one key the newest counts."""
+        with self._upkeep() as folder:
+            return transfer.read_file(folder, path)
 
     def _append(self, folder: Folder, record: Record) -> None:
         if self._writer and self._writer.deleted:
@@ -215,8 +246,7 @@ class AnswerStore:
             if writer is None:
                 continue
             self._writer = writer
-            self._tails.pop(path, None)
-            self._note(self._recent, journal.read(path)[0])
+            note(self._recent, journal.read(path)[0])
             if len(self._recent) < SEAL_ANSWERS:
                 return writer
             self._seal(folder)
@@ -225,31 +255,16 @@ class AnswerStore:
     def _seal(self, folder: Folder) -> None:
         """Our journal becomes a segment; the next answer begins another journal."""
         assert self._writer, "a journal is open"
-        upkeep.seal(folder, self._writer)
+        upkeep.seal(folder, self._writer, self._remote.push if self._remote else None)
         self._writer = None
         self._recent = {}
 
-    def _read_tails(self) -> None:
-        """Takes in what other processes have appended to their journals since we last looked."""
-        paths = self._folder.journal_paths() if self._folder else []
-        others = [path for path in paths if self._writer is None or path != self._writer.path]
-        self._tails = {path: self._tails.get(path, _Tail(0, {})) for path in others}
-        for path, tail in list(self._tails.items()):
-            try:
-                if path.stat().st_size > tail.end:
-                    records, tail.end = journal.read(path, tail.end)
-                    self._note(tail.answers, records)
-            except FileNotFoundError:
-                del self._tails[path]  # sealed since the listing
-
-    @staticmethod
-    def _note(answers: dict[bytes, Stored], records: Sequence[Record]) -> None:
-        for record in records:
-            for key, answer in zip(record.keys, record.answers, strict=True):
-                answers[key] = Stored(record.time, answer).newest(answers.get(key))
-
     @contextmanager
     def _upkeep(self) -> Iterator[Folder]:
+        if self._remote:
+            raise AnswerStoreError(
+                f"The answers at {self._remote.url} are a copy here. Download the folder, name it with --path, and put it back."
+            )
         if not self._folder or self._mode != "read_write":
             raise AnswerStoreError("These answers are not kept in a folder that may be written: there is nothing to do.")
         with self._lock, self._writing():
@@ -264,7 +279,7 @@ class AnswerStore:
         try:
             yield
         except (OSError, duckdb.Error) as error:
-            raise AnswerStoreError(f"The answers at {self._root} cannot be read: {error}.") from error
+            raise AnswerStoreError(f"The answers at {self.place} cannot be read: {error}.") from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -272,10 +287,13 @@ class AnswerStore:
             yield
         except (OSError, duckdb.Error) as error:
             raise AnswerStoreError(
-                f"The answers at {self._root} cannot be written: {error}. What was kept before is not lost. Make room or give"
+                f"The answers at {self.place} cannot be written: {error}. What was kept before is not lost. Make room or give"
                 " write permission, or set `answers` to another folder, or its mode to read_only."
             ) from error
 
     @property
-    def _root(self) -> str:
-        return str(self._folder.root) if self._folder else "(memory)"
+    def place(self) -> str:
+        """Where the answers are, for people."""
+        if self._remote:
+            return self._remote.url
+        return str(self._folder.root) if self._folder else "in memory"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +22,6 @@ from quail_engine.answers.segments import Segments
 MERGED_ANSWERS = 1 << 18  # answers of a segment after compaction, about 10 MB; building one takes some 200 MB
 STALE_SECONDS = 3_600.0  # a partial file this old belongs to no process that still writes it
 _KEY_RANGE = 1 << 16  # compaction cuts by the first two bytes of a key
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,13 @@ class CheckReport:
     torn: tuple[tuple[str, int], ...]  # journals and how many bytes follow their last whole record
 
 
-def seal(folder: Folder, writer: Writer) -> None:
-    """Turns a journal into a segment; until that is durable the journal stays. Raises OSError."""
+def seal(folder: Folder, writer: Writer, send: Callable[[Path], None] | None = None) -> None:
+    """Turns a journal into a segment. Until that is durable, and sent where it has to be, the journal stays. Raises OSError."""
     records, _ = journal.read(writer.path)
     if records:
-        segments.write(folder.segments, segments.table_of(records))
+        path = segments.write(folder.segments, segments.table_of(records))
+        if send:
+            send(path)
     writer.remove()
 
 
@@ -123,14 +123,15 @@ def compact(folder: Folder, sealed: Segments) -> None:
             ' qualify row_number() over (partition by key order by time desc, "values" desc) = 1 order by key'
         )
         if found:
-            new.add(segments.write(folder.segments, _as_segment(found)))
+            new.add(segments.write(folder.segments, segments.as_segment(found)))
     _remove(folder, [path for path in old if path not in new])
 
 
-def clear(folder: Folder, sealed: Segments, template: str | None, model: str | None, before: datetime | None) -> int:
-    """Raises OSError."""
-    if left := _seal_abandoned(folder):
-        _log.warning("answers: %d journals of running processes were not cleared.", left)
+def clear(
+    folder: Folder, sealed: Segments, template: str | None, model: str | None, before: datetime | None
+) -> tuple[int, int]:
+    """Answers that were deleted, and journals of running processes, which were not looked at. Raises OSError."""
+    left = _seal_abandoned(folder)
     assert before is None or before.tzinfo, "a time without a zone is a different moment on every machine"
     removed, old = 0, []
     for path in sealed.paths():
@@ -144,11 +145,11 @@ def clear(folder: Folder, sealed: Segments, template: str | None, model: str | N
         count = pc.sum(doomed).as_py()
         if count:
             if count < table.num_rows:
-                segments.write(folder.segments, _as_segment(table.filter(pc.invert(doomed))))
+                segments.write(folder.segments, segments.as_segment(table.filter(pc.invert(doomed))))
             old.append(path)
             removed += count
     _remove(folder, old)
-    return removed
+    return removed, left
 
 
 def _seal_abandoned(folder: Folder) -> int:
@@ -186,9 +187,3 @@ def _remove(folder: Folder, paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
     files.sync_folder(folder.segments)
-
-
-def _as_segment(table: pa.Table) -> pa.Table:
-    """Rows that came through DuckDB, in the types of a segment."""
-    columns = [table[field.name].combine_chunks().cast(field.type) for field in segments.SCHEMA]
-    return pa.table(columns, schema=segments.SCHEMA)

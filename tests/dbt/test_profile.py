@@ -128,3 +128,13 @@ def test_the_sample_profile_is_valid(tmp_path: Path) -> None:
     for target in sample["default"]["outputs"].values():
         assert target["type"] == "quail"
         credentials(tmp_path, path=target["path"], quail=target["quail"])
+
+
+def test_shared_answers_lie_in_the_project_or_at_a_url(tmp_path: Path) -> None:
+    answers = {"shared": ["../production", "s3://bucket/answers"]}
+    assert credentials(tmp_path, quail={"answers": answers}).engine_settings().answers.shared == (
+        str(tmp_path / ".." / "production"),
+        "s3://bucket/answers",
+    )
+    assert credentials(tmp_path, quail={"answers": "s3://bucket/own"}).engine_settings().answers.path == "s3://bucket/own"
+    assert credentials(tmp_path, quail={"answers": "~/own"}).engine_settings().answers.path == str(Path("~/own").expanduser())

@@ -70,6 +70,11 @@ def _absolute_database(path: str, project: Path) -> str:
     return path if path.startswith(":") or urlparse(path).scheme else str(project / path)
 
 
+def _absolute(place: str, project: Path) -> str:
+    """A folder in the project, in the home (`~`) or absolute; a URL stays as it is."""
+    return place if "://" in place else str(project / Path(place).expanduser())
+
+
 def _with_absolute_paths(quail: Mapping[str, Any], project: Path) -> dict[str, Any]:
     """The block with its paths absolute, and with the answer store named even where it is the default.
 
@@ -78,12 +83,15 @@ def _with_absolute_paths(quail: Mapping[str, Any], project: Path) -> dict[str, A
     block = dict(quail)
     answers = block.get("answers")
     if answers is None or isinstance(answers, str):
-        block["answers"] = str(project / (answers or _ANSWERS_FOLDER))
+        block["answers"] = _absolute(answers or _ANSWERS_FOLDER, project)
     elif isinstance(answers, Mapping):
-        block["answers"] = {**answers, "path": str(project / (answers.get("path") or _ANSWERS_FOLDER))}
+        block["answers"] = {**answers, "path": _absolute(answers.get("path") or _ANSWERS_FOLDER, project)}
+        shared = answers.get("shared")
+        if isinstance(shared, (list, tuple)) and all(isinstance(place, str) for place in shared):
+            block["answers"]["shared"] = [_absolute(place, project) for place in shared]
     models_path = block.get("models_path")
     if isinstance(models_path, str) and not urlparse(models_path).scheme:
-        block["models_path"] = str(project / Path(models_path).expanduser())
+        block["models_path"] = _absolute(models_path, project)
     model = block.get("model")
     if isinstance(model, str) and (project / model).exists():
         block["model"] = str(project / model)
