@@ -5,6 +5,9 @@ PYTHON ?= python3
 DEMO_MODEL ?= qwen2.5-coder-0.5b
 TEST_MODEL ?= smollm2-135m
 
+# Test files are shared out between two processes; a file stays in one, for its tests share a dbt project.
+PARALLEL ?= -n 2 --dist loadfile
+
 BIN := .venv/bin
 STAMP := .venv/.installed
 
@@ -14,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two teams of spinning threads on a few cores cost more than they compute; a waiting thread sleeps instead.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: demo test test-all exactness mutants lint weights clean
+.PHONY: demo test test-all conformance duckdb-suite exactness mutants lint weights clean
 
 demo: $(STAMP)
 	$(BIN)/quail demo --model $(DEMO_MODEL)
@@ -24,6 +27,15 @@ test: lint weights
 
 test-all: lint weights
 	$(BIN)/python -m pytest -m "not gpu"
+
+# Every public base class of dbt's adapter tests.
+conformance: $(STAMP)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not gpu" tests/dbt/conformance
+
+# dbt-duckdb's own tests, as duckdb and as quail, compared by name.
+duckdb-suite: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group duckdb-suite
+	$(BIN)/python tests/dbt/compare_suites.py
 
 # Generated queries against rows and bounds, 2,000 of them, and how often each case occurred: a few minutes.
 exactness: $(STAMP)

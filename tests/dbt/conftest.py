@@ -11,11 +11,13 @@ import pytest
 
 # dbt's and its test fixtures' own; anything else stays an error.
 _THIRD_PARTY_WARNINGS = (
-    "ignore:Class-scoped fixtures defined as instance methods:pytest.PytestRemovedIn10Warning",
+    "ignore:(Class|Session)-scoped fixtures defined as instance methods:pytest.PytestRemovedIn10Warning",
     # dbt's logger drops its file handler without closing it; collected whenever the interpreter gets to it.
     "ignore:unclosed file .*dbt.log:ResourceWarning",
     # dbt-duckdb gives a Python model an event loop, two sockets with it, and does not close them.
     "ignore:unclosed event loop:ResourceWarning",
+    # dbt leaves its pool of threads running when a hook before the run fails.
+    "ignore:unclosed running multiprocessing pool <dbt.graph.thread_pool:ResourceWarning",
     "ignore:unclosed <socket.socket fd=[0-9]+, family=1, type=1:ResourceWarning",
 )
 

@@ -13,6 +13,7 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.quail.credentials import QuailCredentials
+from quail_engine import Settings
 
 
 def credentials(folder: Path, **keys: Any) -> QuailCredentials:
@@ -108,18 +109,18 @@ def test_a_model_is_loaded_for_a_question_and_not_before(project: Any, profiles_
     assert "no-such-model" in message
 
 
-def test_init_writes_a_profile_that_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_offers_a_default_for_every_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dbt.task.init import InitTask
 
     load_plugin("quail")
     template = yaml.safe_load((get_include_paths("quail")[0] / "profile_template.yml").read_text())
-    answers = iter(["dev.duckdb", "main", 4, 2])
-    monkeypatch.setattr(click, "prompt", lambda *args, **kwargs: next(answers))
+    monkeypatch.setattr(click, "prompt", lambda *args, default, **kwargs: default)
     task = InitTask.__new__(InitTask)  # its constructor wants the command line
     target = task.generate_target_from_input(template["prompts"], dict(template["fixed"]))
-    assert target == {"type": "quail", "path": "dev.duckdb", "schema": "main", "threads": 4, "quail": {"engine": "mock"}}
+    quail = {"engine": "local", "model": Settings().model}
+    assert target == {"type": "quail", "path": "dev.duckdb", "schema": "main", "threads": 4, "quail": quail}
     target.pop("type"), target.pop("threads")
-    assert credentials(tmp_path, **target).engine_settings().engine == "mock"
+    assert credentials(tmp_path, **target).engine_settings().engine == "local"
 
 
 def test_the_sample_profile_is_valid(tmp_path: Path) -> None:

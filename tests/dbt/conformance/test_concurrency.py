@@ -1,0 +1,5 @@
+from dbt.tests.adapter.concurrency.test_concurrency import BaseConcurrency
+
+
+class TestConcurrency(BaseConcurrency):
+    pass
