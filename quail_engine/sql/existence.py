@@ -52,7 +52,8 @@ def group_of(node: AiFunction, place: Place, source: Source) -> Group | None:
     items = () if isinstance(around, exp.Exists) else _items(select, source)
     if items is None:
         return None
-    columns = _columns_outside(select, {name_of(relation) for relation in relations(select)})
+    own = (*relations(select), *(join.this for join in select.args.get("joins") or ()))  # of SEMI and ANTI joins, too
+    columns = _columns_outside(select, set(map(name_of, own)))
     relations_sql = _relations_sql(select, source)
     unsure = tuple(column for column in columns if "." not in column) if relations_sql else ()
     return Group(tuple(dict.fromkeys((*items, *columns))), tuple(c for c in unsure if c not in items), relations_sql)
@@ -70,7 +71,7 @@ def _is_plain(select: exp.Select, node: AiFunction) -> bool:
 def _items(select: exp.Select, source: Source) -> tuple[str, ...] | None:
     """SQL of the values that a query inside gives; None where they stand in no text."""
     items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
-    if any(item.find(exp.Star, exp.Columns, exp.Window) or not has_span(item) for item in items):
+    if any(item.find(exp.Star, exp.Columns, exp.Window, exp.Explode) or not has_span(item) for item in items):
         return None
     return tuple(source.sql(item) for item in items)
 

@@ -155,10 +155,10 @@ def _of_joins(select: exp.Select) -> Iterator[exp.Column]:
 
 
 def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expr | None:
-    """The whole condition that the call is a conjunct of: WHERE or ON."""
+    """The whole condition that the call is a conjunct of: WHERE or ON; none for a join in brackets."""
     if clause is Clause.WHERE:
         return select.args["where"].this  # type: ignore[no-any-return]
-    return join.args.get("on") if join is not None else None
+    return join.args.get("on") if join is not None and join.parent is select else None
 
 
 def joins_only_drop(select: exp.Select) -> bool:

@@ -50,6 +50,15 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
             9,
         ),
         ("select t.id, u.uid from t join u join u w on w.k = u.k and AI_JOIN(PROMPT('{0} {1}', u.c, w.c)) on t.k = u.k", 2),
+        # What names a group in IN: not a column of a join that only drops, and no value of UNNEST.
+        (
+            "select id from t where k in (select i.k from u i anti join u j on i.uid > j.uid where AI_FILTER(PROMPT('Does it mention ''word''? {0}', i.c)))",
+            1,
+        ),
+        (
+            "select id from t where k in (select unnest([k, k + 1]) from u where AI_FILTER(PROMPT('Does it mention ''word''? {0}', c)))",
+            2,
+        ),
     ],
 )
 def test_rows_and_requests(sql: str, most: int, oracle: duckdb.DuckDBPyConnection, database: duckdb.DuckDBPyConnection) -> None:
