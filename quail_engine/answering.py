@@ -60,6 +60,7 @@ class Model:
         self.store = store
         self.tokens = tokens
         self._identity = identity
+        self._told: set[Question] = set()  # whose earlier layouts were looked at
         self._load = load
 
     @cached_property
@@ -72,6 +73,14 @@ class Model:
 
     def question_key(self, question: Question) -> bytes:
         return question_key(*self._identity, self.prompter.layout, question)
+
+    def left_behind(self, question: Question) -> int:
+        """Stored answers to the question under earlier versions of the layout; told once a question, else 0."""
+        name, _, version = self.prompter.layout.rpartition("/")
+        if int(version) == 1 or question in self._told:
+            return 0
+        self._told.add(question)
+        return self.store.count([question_key(*self._identity, f"{name}/{n}", question) for n in range(1, int(version))])
 
     def close(self) -> None:
         if "engine" in self.__dict__:
@@ -221,6 +230,7 @@ class Answering:
         first = next(parts)
         estimate = self._estimate(model, [p.request for p in first[:_REQUESTS_A_SCHEDULE]], requests, round_.recalled)
         self._warn_of_refresh(estimate, round_.asked_again)
+        self._warn_of_layout(model, inquiries)
         self._budgets.refuse(estimate)
         self._listener(estimate)
         done, fresh, seconds = 0, 0, 0.0
@@ -262,6 +272,16 @@ class Answering:
             self._listener(
                 Warned(f"{estimate.model}: a refresh would re-ask {again:,} inputs that have an answer ({part.cost}).")
             )
+
+    def _warn_of_layout(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+        for question in dict.fromkeys(inquiry.question for inquiry in inquiries):
+            if left := model.left_behind(question):
+                self._listener(
+                    Warned(
+                        f"{model.name}: {left:,} stored answers to '{question.title}' were given under an earlier layout than "
+                        f"{model.prompter.layout} and are not used: what the rows need is asked again."
+                    )
+                )
 
     def _prefill(self, model: Model, pending: Sequence[_Pending]) -> Iterator[tuple[int, int, float]]:
         """Runs the batches; yields after each: requests answered, fresh tokens, seconds in the engine."""

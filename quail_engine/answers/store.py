@@ -190,6 +190,13 @@ class AnswerStore:
             self._fetch()
             return upkeep.stats(self._folder, self._segments)
 
+    def count(self, question_keys: Sequence[bytes]) -> int:
+        """Answers that the own store holds to these questions; one that two processes gave may count twice."""
+        if not self._folder or not self._segments or self._mode == "off":
+            return 0
+        with self._reading():
+            return upkeep.count(self._folder, self._segments, question_keys)
+
     def check(self) -> CheckReport:
         """Verifies every segment and journal; a damaged segment is moved to the folder `damaged`, and only it is lost."""
         with self._upkeep() as folder:

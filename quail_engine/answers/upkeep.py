@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from quail_engine.answers import files, journal, segments
 from quail_engine.answers.folder import Folder
 from quail_engine.answers.journal import Record, Writer
+from quail_engine.answers.keys import KEY_BYTES
 from quail_engine.answers.segments import Segments
 
 MERGED_ANSWERS = 1 << 18  # answers of a segment after compaction, about 10 MB; building one takes some 200 MB
@@ -79,6 +80,15 @@ def stats(folder: Folder, sealed: Segments) -> StoreStats:
         bytes=sum(_size(path) for path in (*journals, *paths)),
         questions=tuple(sorted(questions, key=lambda q: (-q.answers, q.template, q.model))),
     )
+
+
+def count(folder: Folder, sealed: Segments, questions: Sequence[bytes]) -> int:
+    """Answers to questions with these keys. Raises OSError, duckdb.Error."""
+    records = [record for path in folder.journal_paths() for record in _read(path)[0]]
+    wanted = pa.table({"question": pa.array(questions, pa.binary(KEY_BYTES))})
+    found = sealed.query("select count(*) as n from segments semi join wanted using (question)", wanted=wanted)
+    in_segments = found["n"][0].as_py() if found else 0
+    return sum(len(record.keys) for record in records if record.question in questions) + int(in_segments)
 
 
 def _stats_schema() -> pa.Schema:
