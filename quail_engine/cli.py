@@ -38,6 +38,11 @@ def _settings(engine: str, model: str | None, answers: str | None) -> Settings:
     return Settings.of({k: v for k, v in {"engine": engine, "model": model, "answers": answers}.items() if v is not None})
 
 
+def _plain_console() -> Console:
+    """For tables of what users wrote: a question may hold `[a, b]` or `:x:`, which is no markup."""
+    return Console(markup=False, emoji=False)
+
+
 def _clear_errors(command: Command) -> Command:
     """A user's error is a paragraph on standard error and exit code 1, never a traceback."""
 
@@ -91,7 +96,7 @@ def run(sql: str, database: str, rows: int, engine: str, model: str | None, answ
         table = Table(*map(str, result.column_names))
         for row in result.slice(0, rows).to_pylist():
             table.add_row(*("" if value is None else str(value) for value in row.values()))
-        console = Console()
+        console = _plain_console()
         console.print(table)
         report = connection.report
         shown = min(rows, result.num_rows)
@@ -180,7 +185,7 @@ def stats(store: AnswerStore) -> None:
     for question in found.questions:
         table.add_row(question.template, question.model, f"{question.answers:,}", f"{question.tokens:,}")
     if found.questions:
-        Console().print(table)
+        _plain_console().print(table)
 
 
 @answers.command()
@@ -203,7 +208,7 @@ def errors(store: AnswerStore, prompt: str | None, rows: int) -> None:
         last = datetime.fromtimestamp(failures[0].time / 1e6).strftime("%Y-%m-%d %H:%M:%S")
         nodes = ", ".join(dict.fromkeys(failure.node for failure in failures if failure.node))
         table.add_row(template, model, reason, f"{inputs:,}", last, nodes)
-    Console().print(table)
+    _plain_console().print(table)
     if len(groups) > rows:
         click.echo(f"{len(groups) - rows:,} more: --rows shows more of them.")
 

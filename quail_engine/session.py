@@ -108,10 +108,14 @@ class Session:
         return PromptChange(before, now) if now and before and now.asks_more_than(before) else None
 
     def keep_prompts(self, table: str, text: str, report: RunReport | None) -> None:
-        """Keeps what `text`, which has filled `table`, asks, and what it cost. Without an AI call nothing changes."""
-        if now := self._fingerprint(text):
-            measured = now.measured(report, self._kept_fingerprint(table))
-            self._store.keep_table_record(table, measured.as_record())
+        """Keeps what `text`, which has filled `table`, asks, and what it cost.
+
+        Nothing is kept of a run that asks nothing, or that had no row to ask something new of.
+        """
+        now, before = self._fingerprint(text), self._kept_fingerprint(table)
+        looked_up = report.calls if report else 0
+        if now and (before is None or looked_up or not now.asks_more_than(before)):
+            self._store.keep_table_record(table, now.measured(report, before).as_record())
 
     def _fingerprint(self, text: str) -> Fingerprint | None:
         if not mentions_ai(text):

@@ -95,6 +95,7 @@ def test_a_session_compares_with_what_was_kept(tmp_path: Path) -> None:
     assert first.prompt_change("s.t", ASKED) is None  # nothing is known of the table
     first.keep_prompts("s.t", ASKED, None)
     first.keep_prompts("s.t", plain, None)  # asks nothing, and takes nothing away
+    first.keep_prompts("s.t", other, RunReport())  # had no row to ask
     assert first.prompt_change("s.u", other) is None
     for later in (session(), session("read_only")):
         assert later.prompt_change("s.t", ASKED) is None

@@ -44,7 +44,10 @@ class PromptChanges(DuckDBAdapter):
         if change is None:
             return False
         _, table = self.execute(f"select count(*) from {relation}", fetch=True)
-        told = change.told(table.rows[0][0])
+        rows = table.rows[0][0]
+        if not rows:
+            return False
+        told = change.told(rows)
         name = config.model.name
         anew = f"dbt run --full-refresh --select {name}"
         cannot = self._cannot_rebuild(config) if policy == "full_refresh" else ""
