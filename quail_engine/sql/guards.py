@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.scopes import Clause, Place, holds_ai, kind_of, operands, relations, table_of
+from quail_engine.sql.pairs import joins_only_drop
+from quail_engine.sql.scopes import Clause, Place, holds_ai, is_inner, kind_of, operands, relations, table_of
 from quail_engine.sql.source import Source, quoted
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
@@ -34,6 +36,39 @@ def guard_of(call: AiFunction, source: Source, asking: bool = False) -> str:
     if isinstance(around, exp.Where) and isinstance(around.parent, exp.Select):
         conditions += _met_by_joins(around.parent, source)
     return " AND ".join(dict.fromkeys(conditions))
+
+
+def reached_of(place: Place) -> tuple[tuple[int, int], ...]:
+    """Spans of what earlier clauses ask of the rows that reach a call, where DuckDB may make one conjunction of both.
+
+    It does so with WHERE and the ON of inner joins; and with a select item, where a query around has a condition on it.
+    """
+    select = place.scope
+    if not isinstance(select, exp.Select) or place.clause < Clause.WHERE:
+        return ()
+    above = place.clause > Clause.WHERE
+    if above and (select.parent is None or grouped(select) or select.args.get("distinct")):
+        return ()
+    joins = (select.args.get("joins") or ()) if joins_only_drop(select) else ()
+    ons = [join.args["on"] for join in joins if is_inner(join) and join.args.get("on") is not None]
+    parts = [part for on in ons for part in operands(on, exp.And) if not _is_key(part) and _is_qualified(part)]
+    if above and select.args.get("where") is not None:
+        parts += operands(select.args["where"].this, exp.And)
+    return tuple(span(part) for part in parts if has_span(part) and part.find(exp.Query) is None and not _names_items(part))
+
+
+def _is_key(part: exp.Expr) -> bool:
+    """Whether a part of ON is an equality of columns, by which DuckDB joins before it looks at anything else."""
+    return isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and isinstance(part.expression, exp.Column)
+
+
+def _is_qualified(part: exp.Expr) -> bool:
+    """Whether a part of ON means the same behind later joins, whose columns may have its columns' names."""
+    return all(table_of(column) for column in part.find_all(exp.Column))
+
+
+def _names_items(part: exp.Expr) -> bool:
+    return any(item_of(column) is not None for column in part.find_all(exp.Column))
 
 
 def _met_by_joins(select: exp.Select, source: Source) -> Iterator[str]:

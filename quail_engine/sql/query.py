@@ -18,7 +18,7 @@ from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
 from quail_engine.sql.existence import Group, group_of
 from quail_engine.sql.extract import extract_call
-from quail_engine.sql.guards import depends_of, guard_of
+from quail_engine.sql.guards import depends_of, guard_of, reached_of
 from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
@@ -101,7 +101,10 @@ def _analyze(text: str, statement: Statement) -> Query:
     nodes = sorted(tree.find_all(AiFunction), key=nearest_span)
     refuse_query(tree, source)
     refuse_unseen(nodes, statement, source)
+    limit = find_limit(tree, nodes, source)
     calls = _calls(tree, nodes, source)
+    if limit is not None:  # a row of which only some conditions are known is a candidate, and no condition waits for another
+        calls = tuple(replace(call, reached=()) if i in limit.calls else call for i, call in enumerate(calls))
     groups = tuple(group_of(node, place_of(node), source) for node in nodes)
     return Query(
         source=source,
@@ -114,7 +117,7 @@ def _analyze(text: str, statement: Statement) -> Query:
         unnamed=_unnamed(tree),
         fences=_fences(tree),
         pair_spaces=find_pair_spaces(nodes, calls, [group is not None for group in groups], source),
-        limit=find_limit(tree, nodes, source),
+        limit=limit,
         empty=not source.written and _is_empty(tree),
     )
 
@@ -165,6 +168,7 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
         call = replace(
             extract_call(node, source),
             guard=guard_of(node, source),
+            reached=reached_of(place),
             depends=depends_of(node, place, source),
         )
         key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, place))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 
 from quail_engine.calls import AiCall, Kind, Task
 from quail_engine.sql.limit import RowLimit, Shown
@@ -167,7 +168,7 @@ def _stand_in(query: Query, index: int, tags: Sequence[str], tables: Mapping[int
     """What replaces a call; None for one that lies inside another's argument, whose text is spliced with it."""
     if _is_inside_another(query, index):
         return None
-    return _membership(query.calls[index], tables[index]) if index in tables else _look_up(query, index, tags)
+    return _membership(query.calls[index], tables[index]) if index in tables else _look_up(query, index, tags, tables)
 
 
 def _is_inside_another(query: Query, index: int) -> bool:
@@ -175,12 +176,13 @@ def _is_inside_another(query: Query, index: int) -> bool:
     return any(other.start < call.start and call.end <= other.end for other in query.calls)
 
 
-def _look_up(query: Query, index: int, tags: Sequence[str]) -> str:
-    return _call_of(_function(query, index), tags[index], _look_up_inputs(query, index, tags))
+def _look_up(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str] = MappingProxyType({})) -> str:
+    inputs = _look_up_inputs(query, index, tags, tables)
+    return _call_of(_function(query, index), tags[index], inputs)
 
 
 def _open(query: Query, index: int, tags: Sequence[str]) -> str:
-    return _call_of(OPEN, tags[index], _look_up_inputs(query, index, tags))
+    return _call_of(OPEN, tags[index], _look_up_inputs(query, index, tags, {}))
 
 
 def _function(query: Query, index: int) -> str:
@@ -192,9 +194,14 @@ def _call_of(function: str, tag: str, arguments: Sequence[str]) -> str:
     return f"{function}('{tag}', {', '.join(arguments)})"
 
 
-def _look_up_inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:
+def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> list[str]:
     call = query.calls[index]
-    guard = f"({call.guard})" if call.guard else "TRUE"
+    conditions = [call.guard] if call.guard else []
+    for start, end in call.reached:
+        inside = [i for i, c in enumerate(query.calls) if start <= c.start and c.end <= end]
+        condition = _spliced(query, (start, end), {i: _stand_in(query, i, tags, tables) for i in inside})
+        conditions.append(f"({condition}) IS TRUE")
+    guard = f"({' AND '.join(conditions)})" if conditions else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
     return [guard, *call.depends, *group, *_inputs(query, index, tags)]
 
