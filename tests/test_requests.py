@@ -491,6 +491,26 @@ def test_a_condition_stays_above_its_join(con: Connection) -> None:
     assert con.report.asked == 0
 
 
+@pytest.mark.parametrize(
+    ("sql", "asked"),
+    [
+        # 40 tickets of teams 0 to 3 meet a word; those of team 0 share one with it.
+        (
+            "select t.id from tickets t join words w on t.team = w.team and AI_FILTER(PROMPT('{0} shares a word with {1}', t.body, w.word)) where not AI_FILTER('q', t.body)",
+            40 + 10,
+        ),
+        # An expression over both sides, which DuckDB does not join by: (id + 3) is divisible by 7 for 14 tickets.
+        ("select t.id from tickets t join words w on (t.id + w.team * 100) % 103 = 4 and w.team < 2 where not AI_FILTER('q', t.body)", 2),
+        (f"select id from (select id, {REFUND} or id < 0 as x from tickets where (id * 7) % 11 = 3) d where x", 9),
+        (f"with c as (select id, {REFUND} or id < 0 as x from tickets where AI_FILTER('Mentions ''late''?', body)) select id from c where x", 100 + 10),
+    ],
+)  # fmt: skip
+def test_earlier_conditions_of_one_conjunction(con: Connection, sql: str, asked: int) -> None:
+    con.sql("create table words as select i as team, 'late word ' || i as word from range(4) r(i)")
+    con.sql(sql)
+    assert con.report.asked == asked
+
+
 @pytest.mark.parametrize("join", ["semi", "anti"])
 @pytest.mark.parametrize("condition", ["not AI_FILTER('q', t.body)", "AI_CLASSIFY(t.body, ['x', 'y']) = 'x'"])
 def test_a_condition_over_a_semi_join(con: Connection, join: str, condition: str) -> None:

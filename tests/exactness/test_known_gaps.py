@@ -15,7 +15,6 @@ create table same as select i as id, 'late' as a from range(5) r(i);
 create table many as select i as id, 'key ' || i as k, 'text ' || i as a from range(1000) r(i);
 create table even as select 'key ' || 2 * i as k from range(500) r(i);
 """
-PAIR = "AI_FILTER(PROMPT('hashed {0} {1}', t.b, u.c))"
 
 
 def requests(sql: str) -> int:
@@ -23,27 +22,6 @@ def requests(sql: str) -> int:
         con.sql(TABLES)
         con.sql(sql)
         return con.report.asked
-
-
-@pytest.mark.xfail(
-    raises=AssertionError, strict=True, reason="DuckDB evaluates ON of an inner join and WHERE as one conjunction"
-)
-def test_condition_over_an_on_that_asks() -> None:
-    # Four pairs; of two of them, which are TRUE, the text is asked.
-    oracle = quail_engine.oracle()
-    oracle.execute(TABLES)
-    true = oracle.execute(f"select count(distinct t.a) from t join u on t.k = u.k and {PAIR}").fetchall()[0][0]
-    assert requests(f"select t.id from t join u on t.k = u.k and {PAIR} where not AI_FILTER('q', t.a)") == 4 + true
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="the outer condition is pushed into the inner query and becomes one conjunction with its WHERE",
-)
-def test_condition_on_an_inner_querys_answer() -> None:
-    inner = "select t.id, AI_FILTER('q', t.a) or t.id < 0 as x from t where coalesce(t.k is null, AI_FILTER(PROMPT('Is the sky blue?')))"
-    assert requests(f"select id from ({inner}) d where x") == 1
 
 
 @pytest.mark.xfail(
