@@ -102,7 +102,9 @@ def _of_outer_join(join: exp.Join, select: exp.Select, source: Source) -> _Liste
     WHERE counts where it speaks of the kept side, and no later join fills that in with NULLs.
     """
     from_, joins = select.args["from_"], select.args["joins"]
-    at = next(i for i, other in enumerate(joins) if other is join)
+    at = next((i for i, other in enumerate(joins) if other is join), None)
+    if at is None:  # a join in brackets
+        return None
     before, on = joins[:at], join.args["on"]
     asking = [operand for operand in operands(on, exp.And) if holds_ai(operand)]
     if any(map(holds_ai, (from_, *before, join.this))) or not all(isinstance(operand, AiFunction) for operand in asking):
@@ -141,7 +143,7 @@ def _speaks_of(condition: exp.Expr, names: set[str]) -> bool:
     """Whether a condition reads these relations only, by name, and asks nothing."""
     columns = list(condition.find_all(exp.Column))
     plain = has_span(condition) and not holds_ai(condition) and condition.find(exp.Query) is None
-    return plain and bool(columns) and all(table_of(column) in names for column in columns)
+    return plain and bool(columns) and all(table_of(column) in names - {""} for column in columns)
 
 
 def _asks_inside(node: AiFunction) -> bool:
