@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,13 +111,21 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class _Pending:
-    """One request, and the input that waits for its answer."""
+class _Asked:
+    """A question as one model is asked it, for one inquiry."""
 
     inquiry: Inquiry
+    question: Question
+    prompt: Prompt
+    base: bytes  # question key
+
+
+class _Pending(NamedTuple):  # a named tuple: one is made for every row
+    """One request, and the input that waits for its answer."""
+
+    asked: _Asked
     position: int
     key: bytes
-    question: Question
     request: Request
 
 
@@ -248,16 +257,18 @@ class Answering:
         """The requests of a part, in its order."""
         numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
         ids = _ids(model, list(itertools.chain.from_iterable(texts)))
-        asked: dict[tuple[int, str | None], tuple[Inquiry, Question, Prompt]] = {}
+        questions: dict[tuple[int, str | None], _Asked] = {}
         pending = []
         for number, position, key, arguments, list_ in zip(numbers, positions, keys, texts, labels, strict=True):
-            if (number, list_) not in asked:
+            asked = questions.get((number, list_))
+            if asked is None:
                 question = labelled(inquiries[number].question, list_)
-                asked[number, list_] = inquiries[number], question, model.prompter.compile(question)
-            inquiry, question, prompt = asked[number, list_]
+                base, prompt = model.question_key(question), model.prompter.compile(question)
+                asked = questions[number, list_] = _Asked(inquiries[number], question, prompt, base)
             own = list(itertools.islice(ids, len(arguments)))
-            request = prompt.request(own if _length(own) <= prompt.room else truncated(own, prompt.room))
-            pending.append(_Pending(inquiry, position, key, question, request))
+            fits = _length(own) <= asked.prompt.room
+            request = asked.prompt.request(own if fits else truncated(own, asked.prompt.room))
+            pending.append(_Pending(asked, position, key, request))
         return pending
 
     def _estimate(self, model: Model, sample: Sequence[Request], requests: int, recalled: int) -> Asking:
@@ -286,42 +297,50 @@ class Answering:
     def _prefill(self, model: Model, pending: Sequence[_Pending]) -> Iterator[tuple[int, int, float]]:
         """Runs the batches; yields after each: requests answered, fresh tokens, seconds in the engine."""
         requests = [p.request for p in pending]
-        reads: list[dict[int, Logits]] = [{} for _ in requests]
+        reads: dict[int, dict[int, Logits]] = {}  # of requests that are read in several batches or places
         for batch in schedule(requests, self._settings.token_budget):
             if self._cancelled.is_set():
                 raise QuailError("The statement was cancelled. What was answered so far is kept.")
             begun = time.perf_counter()
             scores = _scored(model, batch)
             spent = time.perf_counter() - begun
-            finished = []
+            finished: list[tuple[_Pending, list[Logits]]] = []
             for read, logits in zip(batch.reads, scores, strict=True):
-                reads[read.request][read.part] = logits
-                if len(reads[read.request]) == len(requests[read.request].readout.rows):
-                    finished.append(read.request)
+                wanted = len(requests[read.request].readout.rows)
+                if wanted == 1:
+                    finished.append((pending[read.request], [logits]))
+                    continue
+                found = reads.setdefault(read.request, {})
+                found[read.part] = logits
+                if len(found) == wanted:
+                    finished.append((pending[read.request], [found[part] for part in range(wanted)]))
+                    del reads[read.request]
             self.tally.seconds_engine += spent
             self.tally.tokens_fresh += batch.tokens
             self._budgets.spend(len(finished), batch.tokens, spent)
-            self._settle(model, [(pending[i], _parts(reads[i])) for i in finished])
+            self._settle(model, finished)
             yield len(finished), batch.tokens, spent
 
     def _settle(self, model: Model, finished: Sequence[tuple[_Pending, list[Logits]]]) -> None:
         """Keeps the answers of a batch, question by question; a number that is not finite is a failed row."""
-        groups: dict[tuple[int, Question], list[tuple[_Pending, Logits]]] = {}
-        for p, logits in finished:
-            groups.setdefault((id(p.inquiry), p.question), []).append((p, p.request.readout.answer(logits)))
-            self.tally.tokens_logical += p.request.tokens
-        for (_, question), answered in groups.items():
-            inquiry = answered[0][0].inquiry
-            numbers = np.array([found for _, found in answered], np.float32)
-            failed: NDArray[np.bool_] = np.asarray(~np.isfinite(numbers).all(axis=1, keepdims=True))
-            inquiry.settle([p.position for p, _ in answered], np.where(failed, np.float32(np.nan), numbers))
-            inquiry.count(len(answered), int(failed.sum()))
-            self.tally.asked += len(answered)
+        groups: dict[int, list[tuple[_Pending, list[Logits]]]] = {}
+        for answered in finished:
+            groups.setdefault(id(answered[0].asked), []).append(answered)
+        for group in groups.values():
+            asked, pending = group[0][0].asked, [p for p, _ in group]
+            logits = [np.stack(read) for read in zip(*(logits for _, logits in group), strict=True)]
+            numbers = pending[0].request.readout.answer(logits)
+            failed: NDArray[np.bool_] = np.asarray(~np.isfinite(numbers).all(axis=1))
+            asked.inquiry.settle([p.position for p in pending], np.where(failed[:, None], np.float32(np.nan), numbers))
+            asked.inquiry.count(len(group), int(failed.sum()))
+            tokens = [p.request.tokens for p in pending]
+            self.tally.asked += len(group)
             self.tally.failed += int(failed.sum())
-            rows = list(zip((p for p, _ in answered), numbers.tolist(), failed[:, 0].tolist(), strict=True))
-            found = [(p.key, Answer(tuple(row), p.request.tokens)) for p, row, fails in rows if not fails]
-            model.store.remember(model.question_key(question), question.title, found, model.name, model.engine.dtype)
-            self._note_failures(question, _NOT_FINITE, [p.key for p, _, fails in rows if fails])
+            self.tally.tokens_logical += sum(tokens)
+            rows = zip(pending, map(tuple, numbers.tolist()), tokens, failed.tolist(), strict=True)
+            found = [(p.key, Answer(values, used)) for p, values, used, fails in rows if not fails]
+            model.store.remember(asked.base, asked.question.title, found, model.name, model.engine.dtype)
+            self._note_failures(asked.question, _NOT_FINITE, [pending[row].key for row in np.flatnonzero(failed).tolist()])
         self._keep_failures(model)
 
     def _note_failures(self, question: Question, reason: str, keys: Sequence[bytes]) -> None:
@@ -361,10 +380,6 @@ def _tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:
 
 def _length(ids: Sequence[Ids]) -> int:
     return sum(map(len, ids))
-
-
-def _parts(reads: dict[int, Logits]) -> list[Logits]:
-    return [reads[part] for part in range(len(reads))]
 
 
 def truncated(ids: Sequence[Ids], room: int) -> list[Ids]:

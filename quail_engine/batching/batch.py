@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from quail_engine.prompts.request import Ids
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):  # a named tuple, like Read: several are made for every request
     """A run of tokens after its parent's; everything below a node shares its KV."""
 
     number: int  # unique in the schedule; parents come before their children
@@ -16,8 +16,7 @@ class Node:
     ids: Ids  # 1 to `CHUNK_TOKENS` tokens; a longer segment is a chain of nodes cut every CHUNK_TOKENS
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     node: int  # number of a node of this batch: logits are read at its last token
     rows: Ids  # head rows, i.e. token ids whose logits are wanted
     request: int  # index of the request in the schedule

@@ -47,18 +47,19 @@ def schedule(requests: Sequence[Request], token_budget: int) -> Iterator[Batch]:
     """
     assert token_budget > 0, "a batch needs room for a token"
     forest = _grow(requests)
-    numbers = {ROOT: ROOT}
+    numbers = [0] * len(forest.ids)  # in the schedule, by index in the forest
     nodes: list[Node] = []
     reads: list[Read] = []
     tokens = 0
-    for index in _depth_first(forest):
-        ids = forest.ids[index]
+    for number, index in enumerate(_depth_first(forest)):
+        ids, parent = forest.ids[index], forest.parents[index]
         if nodes and tokens + len(ids) > token_budget:
             yield Batch(tuple(nodes), tuple(reads), keep=frozenset(numbers[i] for i in _ancestors(forest, index)))
             nodes, reads, tokens = [], [], 0
-        number = numbers[index] = len(numbers) - 1
-        nodes.append(Node(number, numbers[forest.parents[index]], ids))
-        reads.extend(Read(number, rows, request, part) for rows, request, part in forest.reads.get(index, ()))
+        numbers[index] = number
+        nodes.append(Node(number, ROOT if parent == ROOT else numbers[parent], ids))
+        for rows, request, part in forest.reads.get(index, ()):
+            reads.append(Read(number, rows, request, part))
         tokens += len(ids)
     if nodes:
         yield Batch(tuple(nodes), tuple(reads), keep=frozenset())
@@ -76,24 +77,33 @@ def _grow(requests: Sequence[Request]) -> _Forest:
 
     def place(parent: int, run: Ids) -> int:
         """The last node of `run` below `parent`."""
-        for start in range(0, len(run), CHUNK_TOKENS):
-            chunk = run if len(run) <= CHUNK_TOKENS else run[start : start + CHUNK_TOKENS]
-            node = known.setdefault((parent, chunk), len(forest.ids))
-            if node == len(forest.ids):
-                forest.ids.append(chunk)
-                forest.parents.append(parent)
-                forest.children.setdefault(parent, []).append(node)
-            parent = node
-        return parent
+        if len(run) > CHUNK_TOKENS:
+            for start in range(0, len(run), CHUNK_TOKENS):
+                parent = place(parent, run[start : start + CHUNK_TOKENS])
+            return parent
+        node = known.setdefault((parent, run), len(forest.ids))
+        if node == len(forest.ids):
+            forest.ids.append(run)
+            forest.parents.append(parent)
+            forest.children.setdefault(parent, []).append(node)
+        return node
 
+    # Requests in a row often begin with the very same segments, which then need not be compared by content.
+    before: tuple[Ids, ...] = ()
+    path: list[int] = []
     for number, request in enumerate(requests):
-        last = ROOT
-        for segment in request.segments:
-            last = place(last, segment)
+        same = True
+        for depth, segment in enumerate(request.segments):
+            same = same and depth < len(path) and segment is before[depth]
+            if not same:
+                del path[depth:]
+                path.append(place(path[-1] if path else ROOT, segment))
+        del path[len(request.segments) :]
+        before = request.segments
         readout = request.readout
-        for part, (path, rows) in enumerate(zip(_suffix_paths(readout.suffixes), readout.rows, strict=True)):
-            node = last
-            for run in path:
+        for part, (runs, rows) in enumerate(zip(_suffix_paths(readout.suffixes), readout.rows, strict=True)):
+            node = path[-1]
+            for run in runs:
                 node = place(node, run)
             forest.reads.setdefault(node, []).append((rows, number, part))
     return forest

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
 from quail_engine.batching.batch import Batch
 from quail_engine.calls import Question, Task
 from quail_engine.engine.rules import Rules
-from quail_engine.prompts.bytes import END, TRUE, read_request
+from quail_engine.prompts.bytes import END, TRUE, Reading
 from quail_engine.prompts.request import Ids, Logits
 
 
@@ -23,19 +22,25 @@ class MockEngine:
     tokens_per_second = 1e7
 
     def __init__(self, rules: Rules) -> None:
-        self._answer = lru_cache(maxsize=1024)(rules.answer)
-        self._paths: dict[int, Ids] = {-1: ()}  # node number → all ids from the root; text plays the part of KV
+        self._rules = rules
+        self._paths: dict[int, Reading] = {-1: Reading()}  # by node: what was read up to it; it plays the part of KV
+        # The reads of a request follow each other, and have one answer.
+        self._last: tuple[Question, tuple[str, ...]] | None = None
+        self._values: tuple[float, ...] = ()
 
     def score(self, batch: Batch) -> list[Logits]:
+        paths = self._paths
         for node in batch.nodes:
-            self._paths[node.number] = self._paths[node.parent] + node.ids
-        logits = [self._read(self._paths[read.node], read.rows) for read in batch.reads]
-        self._paths = {number: path for number, path in self._paths.items() if number in batch.keep or number == -1}
+            paths[node.number] = paths[node.parent].on(node.ids)
+        logits = [self._read(paths[read.node], read.rows) for read in batch.reads]
+        self._paths = {number: paths[number] for number in (-1, *batch.keep)}
         return logits
 
-    def _read(self, ids: Ids, rows: Ids) -> Logits:
-        question, documents, after = read_request(ids)
-        values = self._answer(question, documents)
+    def _read(self, path: Reading, rows: Ids) -> Logits:
+        question, documents, after = path.request()
+        if self._last != (question, documents):
+            self._last, self._values = (question, documents), self._rules.answer(question, documents)
+        values = self._values
         if any(value != value for value in values):
             return np.full(len(rows), np.nan, np.float32)
         if question.task is Task.CLASSIFY:

@@ -17,6 +17,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from quail_engine.calls import Question, Task
 MARGIN = 3.0
 """Margin of a rule that decides; minus that when it says FALSE."""
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _PLACE = "\x00"  # stands for an argument in the question's text
 _PUNCTUATION = re.escape(string.punctuation)
 _PHRASE = re.compile(rf"(?:(?<=[\s(\[{{])|^)(?P<quote>['\"])(?P<phrase>[^{_PLACE}]+?)(?P=quote)(?=$|[\s{_PUNCTUATION}])")
@@ -56,15 +58,21 @@ class Rules:
         for phrase, margin in self.margins.items():
             if any(phrase in document for document in documents):
                 return float(margin)
-        text = "".join(_PLACE if isinstance(part, int) else part for part in question.template.parts).strip()
-        quoted = _PHRASE.search(text)
-        if quoted and documents:
-            phrase = quoted["phrase"].casefold()
+        phrase, shares = _rule(question.template.parts)
+        if phrase and documents:
             return MARGIN if all(phrase in document.casefold() for document in documents) else -MARGIN
-        if re.search(r"\bshares\b", text) and len(documents) == 2:
+        if shares and len(documents) == 2:
             one, other = (set(_WORD.findall(document.casefold())) for document in documents)
             return MARGIN if one & other else -MARGIN
         return _fraction(question, documents) * 8 - 4
+
+
+@lru_cache(maxsize=256)
+def _rule(parts: tuple[str | int, ...]) -> tuple[str, bool]:
+    """What a question's text says: the quoted phrase, empty without one, and whether it has the word `shares`."""
+    text = "".join(_PLACE if isinstance(part, int) else part for part in parts).strip()
+    quoted = _PHRASE.search(text)
+    return quoted["phrase"].casefold() if quoted else "", re.search(r"\bshares\b", text) is not None
 
 
 def _label(question: Question, documents: tuple[str, ...]) -> int:
@@ -81,8 +89,15 @@ def _occurs(label: str, documents: tuple[str, ...]) -> bool:
 
 def _fraction(question: Question, documents: tuple[str, ...]) -> float:
     """A number in (0, 1) from the prompt's canonical bytes."""
+    documents_json = ", ".join(map(_encode, documents))
+    digest = hashlib.sha256(f"{_canonical(question)}[{documents_json}]]".encode()).digest()
+    return (int.from_bytes(digest[:6], "big") + 0.5) / 2**48
+
+
+@lru_cache(maxsize=256)
+def _canonical(question: Question) -> str:
+    """A question as the beginning of a JSON array, whose last item is that of the documents."""
     labels = [[label.text, label.description] for label in question.labels]
     examples = [[*example.inputs, example.answer] for example in question.examples]
-    parts = [question.task.value, question.template.parts, labels, question.instructions, examples, documents]
-    digest = hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).digest()
-    return (int.from_bytes(digest[:6], "big") + 0.5) / 2**48
+    parts = [question.task.value, question.template.parts, labels, question.instructions, examples]
+    return f"{_encode(parts)[:-1]}, "

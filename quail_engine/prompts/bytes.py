@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import pairwise
+from typing import NamedTuple
 
 from quail_engine.calls import Example, Label, Question, Task, Template
 from quail_engine.prompts.readout import JudgeReadout, Spellings, TagReadout, TrieReadout
@@ -53,15 +53,22 @@ def _readout(question: Question) -> Readout:
     )
 
 
-def read_request(ids: Ids) -> tuple[Question, tuple[str, ...], str]:
-    """The question, the argument texts and what follows the cue: the way back from ids to what a request asks."""
-    cue = ids.index(CUE)
-    starts = [0]
-    while ARGUMENT in ids[starts[-1] + 1 : cue]:
-        starts.append(ids.index(ARGUMENT, starts[-1] + 1))
-    texts = [bytes(ids[start + 1 : end]).decode() for start, end in pairwise([*starts, cue])]
-    after = bytes(token for token in ids[cue + 1 :] if token < HEAD).decode(errors="surrogateescape")
-    return _question(texts[0]), tuple(texts[1:]), after
+class Reading(NamedTuple):
+    """What a path of tokens says so far: the way back from ids to what a request asks."""
+
+    parts: tuple[str, ...] = ()  # the question and the texts that are complete
+    open: bytes = b""  # of the last part, which the next tokens may continue
+
+    def on(self, ids: Ids) -> Reading:
+        """After some more tokens, at least one. A part begins with the first of them or not at all."""
+        if HEAD <= ids[0] <= CUE:
+            parts = (*self.parts, self.open.decode()) if ids[0] > HEAD else ()
+            return Reading(parts, bytes(ids[1:]))
+        return Reading(self.parts, self.open + bytes(token for token in ids if token < HEAD))
+
+    def request(self) -> tuple[Question, tuple[str, ...], str]:
+        """The question, the argument texts and what follows the cue, after a path that has passed it."""
+        return _question(self.parts[0]), self.parts[1:], self.open.decode(errors="surrogateescape")
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,8 @@
 """How logits become an answer's numbers: a judgement, a choice among labels, or a judgement a label.
 
-All arithmetic is float32. A NaN among an answer's logits makes every number of that answer NaN: a request fails as a whole.
+All arithmetic is float32. A NaN among an answer's logits makes every number of that answer NaN: a request fails as a whole. A
+readout takes the logits of one request, or of many at once with an axis for the requests before that of the head rows; the
+numbers of each request are the same to the bit either way.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ class Spellings:
     def rows(self) -> Ids:
         return self.true + self.false
 
-    def margin(self, logits: Logits) -> np.float32:
+    def margin(self, logits: Logits) -> Logits:
         """Log-odds of TRUE: logsumexp over the spellings of TRUE less that over those of FALSE."""
-        return np.float32(_logsumexp(logits[: len(self.true)]) - _logsumexp(logits[len(self.true) :]))
+        return _logsumexp(logits[..., : len(self.true)]) - _logsumexp(logits[..., len(self.true) :])
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class JudgeReadout:
         return (self.spellings.rows,)
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
-        return np.array([self.spellings.margin(logits[0])], np.float32)
+        return self.spellings.margin(logits[0])[..., None]
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class TagReadout:
         return (self.spellings.rows,) * len(self.suffixes)
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
-        margins = np.array([self.spellings.margin(read) for read in logits], np.float32)
-        return np.full_like(margins, np.nan) if np.isnan(margins).any() else margins
+        margins = np.stack([self.spellings.margin(read) for read in logits], axis=-1)
+        return np.where(np.isnan(margins).any(axis=-1, keepdims=True), np.float32(np.nan), margins)
 
 
 @dataclass(frozen=True)
@@ -104,15 +106,15 @@ class TrieReadout:
         return cls(tuple(reads), tuple(tuple(branches[node]) for node in reads), paths)
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
-        if any(np.isnan(read).any() for read in logits):
-            return np.full(len(self.paths), np.nan, np.float32)
-        shares = [read - _logsumexp(read) for read in logits]
-        return np.array([sum(shares[read][branch] for read, branch in path) for path in self.paths], np.float32)
+        shares = [read - _logsumexp(read)[..., None] for read in logits]
+        numbers = np.stack([sum(shares[read][..., branch] for read, branch in path) for path in self.paths], axis=-1)
+        failed = np.any([np.isnan(read).any(axis=-1) for read in logits], axis=0)
+        return np.asarray(np.where(failed[..., None], np.float32(np.nan), numbers), np.float32)
 
 
-def _logsumexp(logits: Logits) -> np.float32:
-    """log Σ exp in float32, without overflow; NaN if one of them is."""
-    highest = logits.max()
-    if not np.isfinite(highest):
-        return np.float32(highest)
-    return np.float32(highest + np.log(np.exp(logits - highest).sum(dtype=np.float32)))
+def _logsumexp(logits: Logits) -> Logits:
+    """log Σ exp over the last axis in float32, without overflow; NaN if one of them is."""
+    highest = logits.max(axis=-1, keepdims=True)
+    with np.errstate(all="ignore"):
+        total = highest + np.log(np.exp(logits - highest).sum(axis=-1, dtype=np.float32, keepdims=True))
+    return np.asarray(np.where(np.isfinite(highest), total, highest)[..., 0], np.float32)

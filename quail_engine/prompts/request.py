@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +28,14 @@ class Readout(Protocol):
     def rows(self) -> tuple[Ids, ...]: ...
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
-        """The answer's numbers, float32, from one logits vector a read: one margin for JUDGE, a number a label else."""
+        """The answer's numbers, float32, from one logits vector a read: one margin for JUDGE, a number a label else.
+
+        With a matrix a read, one row a request, it gives one row of numbers a request.
+        """
         ...
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):  # a named tuple: one is made for every row
     """One question about one row, ready for a model."""
 
     segments: tuple[Ids, ...]  # root first, none empty; every boundary is an exact cut, whatever is shared

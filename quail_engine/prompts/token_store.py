@@ -19,6 +19,8 @@ from quail_engine.prompts.prompter import Prompter
 from quail_engine.prompts.request import Ids
 
 _FILE_TOKENS = 1 << 20  # tokens that are gathered before a file is written: 4 MB
+_MEMORY_TOKENS = 1 << 22  # tokens that a store without a folder remembers, some 36 bytes each; then it begins anew
+_PLACES = 1 << 20  # texts whose place in a file is remembered, some 300 bytes each; then it begins anew
 _SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.uint32()))])
 _SUFFIX = ".arrow"
 
@@ -26,7 +28,7 @@ _SUFFIX = ".arrow"
 class TokenStore:
     """Encodes texts with a prompter and remembers the ids. For one thread at a time.
 
-    `folder` None keeps everything in memory. Otherwise files go there with mode 0600, for they hold the rows' content. With
+    `folder` None remembers some in memory. Otherwise files go there with mode 0600, for they hold the rows' content. With
     `keep` they stay and later stores on the same folder reuse them; without it a file's name is removed as soon as the file
     is mapped, so that nothing is left even of a process that is killed.
     """
@@ -35,7 +37,7 @@ class TokenStore:
         self._folder = folder
         self._keep = keep
         self._places: dict[str, dict[bytes, tuple[pa.ListArray, int]]] = {}  # tokenizer → text → where its ids are
-        self._fresh: dict[str, dict[bytes, Ids]] = {}  # tokenizer → text → ids, not yet written
+        self._fresh: dict[str, dict[str, Ids]] = {}  # tokenizer → text → ids, not yet written
         self._fresh_tokens = 0
 
     def ids(self, prompter: Prompter, texts: Sequence[str]) -> list[Ids]:
@@ -45,14 +47,17 @@ class TokenStore:
             self._places[tokenizer] = self._kept(tokenizer)
             self._fresh[tokenizer] = {}
         places, fresh = self._places[tokenizer], self._fresh[tokenizer]
-        digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in places and d not in fresh}
-        encoded = dict(zip(missing, prompter.encode(list(missing.values())), strict=True))
+        unknown = [text for text in dict.fromkeys(texts) if text not in fresh]
+        written = {text: _read(*places[d]) for text in unknown if (d := _digest(text)) in places} if places else {}
+        missing = [text for text in unknown if text not in written]
+        encoded = dict(zip(missing, prompter.encode(missing), strict=True))
         fresh |= encoded
         self._fresh_tokens += sum(map(len, encoded.values()))
-        result = [fresh[d] if d in fresh else _read(*places[d]) for d in digests]
+        result = [fresh[text] if text in fresh else written[text] for text in texts]
         if self._folder and self._fresh_tokens >= _FILE_TOKENS:
             self._flush()
+        elif self._fresh_tokens >= _MEMORY_TOKENS:
+            self._forget()
         return result
 
     def close(self) -> None:
@@ -83,7 +88,9 @@ class TokenStore:
                 if not fresh:
                     continue
                 path = self._folder / f"{tokenizer}-{uuid.uuid4().hex}{_SUFFIX}"
-                _write(path, fresh)
+                _write(path, {_digest(text): ids for text, ids in fresh.items()})
+                if len(self._places[tokenizer]) > _PLACES:
+                    self._places[tokenizer].clear()
                 self._places[tokenizer] |= _places(path)
                 if not self._keep:
                     path.unlink()
@@ -93,6 +100,15 @@ class TokenStore:
                 f"Token ids cannot be written to {self._folder}: {error}. `tokens: off` keeps them in memory."
             ) from error
         self._fresh_tokens = 0
+
+    def _forget(self) -> None:
+        for fresh in self._fresh.values():
+            fresh.clear()
+        self._fresh_tokens = 0
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _write(path: Path, ids: dict[bytes, Ids]) -> None:
