@@ -118,6 +118,7 @@ class _Asked:
     question: Question
     prompt: Prompt
     base: bytes  # question key
+    reads: int  # of one request
 
 
 class _Pending(NamedTuple):  # a named tuple: one is made for every row
@@ -262,9 +263,7 @@ class Answering:
         for number, position, key, arguments, list_ in zip(numbers, positions, keys, texts, labels, strict=True):
             asked = questions.get((number, list_))
             if asked is None:
-                question = labelled(inquiries[number].question, list_)
-                base, prompt = model.question_key(question), model.prompter.compile(question)
-                asked = questions[number, list_] = _Asked(inquiries[number], question, prompt, base)
+                asked = questions[number, list_] = _asked(model, inquiries[number], list_)
             own = list(itertools.islice(ids, len(arguments)))
             fits = _length(own) <= asked.prompt.room
             request = asked.prompt.request(own if fits else truncated(own, asked.prompt.room))
@@ -306,14 +305,14 @@ class Answering:
             spent = time.perf_counter() - begun
             finished: list[tuple[_Pending, list[Logits]]] = []
             for read, logits in zip(batch.reads, scores, strict=True):
-                wanted = len(requests[read.request].readout.rows)
-                if wanted == 1:
-                    finished.append((pending[read.request], [logits]))
+                waits = pending[read.request]
+                if waits.asked.reads == 1:
+                    finished.append((waits, [logits]))
                     continue
                 found = reads.setdefault(read.request, {})
                 found[read.part] = logits
-                if len(found) == wanted:
-                    finished.append((pending[read.request], [found[part] for part in range(wanted)]))
+                if len(found) == waits.asked.reads:
+                    finished.append((waits, [found[part] for part in range(len(found))]))
                     del reads[read.request]
             self.tally.seconds_engine += spent
             self.tally.tokens_fresh += batch.tokens
@@ -363,6 +362,12 @@ def _scored(model: Model, batch: Batch) -> list[Logits]:
             f"{model.name} ran out of memory at a batch of {batch.tokens:,} tokens. What was answered so far is kept. "
             "Set a smaller token_budget or a smaller model, or run fewer things beside it, and run again to go on."
         ) from error
+
+
+def _asked(model: Model, inquiry: Inquiry, labels: str | None) -> _Asked:
+    question = labelled(inquiry.question, labels)
+    prompt = model.prompter.compile(question)
+    return _Asked(inquiry, question, prompt, model.question_key(question), len(prompt.readout.suffixes))
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

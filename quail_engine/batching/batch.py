@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from quail_engine.prompts.request import Ids
@@ -33,7 +34,7 @@ class Batch:
         int
     ]  # numbers of nodes whose KV a later batch of the schedule reads; all other KV is dropped after this batch
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """Fresh tokens of this batch."""
         return sum(len(node.ids) for node in self.nodes)

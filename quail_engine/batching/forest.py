@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from quail_engine.batching.batch import Batch, Node, Read
-from quail_engine.prompts.request import Ids, Request
+from quail_engine.prompts.request import Ids, Readout, Request
 
 CHUNK_TOKENS = 512
 """A longer segment is a chain of nodes, cut every so many tokens from its own start, whatever the token budget is."""
@@ -53,14 +53,14 @@ def schedule(requests: Sequence[Request], token_budget: int) -> Iterator[Batch]:
     tokens = 0
     for number, index in enumerate(_depth_first(forest)):
         ids, parent = forest.ids[index], forest.parents[index]
-        if nodes and tokens + len(ids) > token_budget:
+        tokens += len(ids)
+        if tokens > token_budget and nodes:
             yield Batch(tuple(nodes), tuple(reads), keep=frozenset(numbers[i] for i in _ancestors(forest, index)))
-            nodes, reads, tokens = [], [], 0
+            nodes, reads, tokens = [], [], len(ids)
         numbers[index] = number
         nodes.append(Node(number, ROOT if parent == ROOT else numbers[parent], ids))
-        for rows, request, part in forest.reads.get(index, ()):
-            reads.append(Read(number, rows, request, part))
-        tokens += len(ids)
+        if index in forest.reads:
+            reads += [Read(number, rows, request, part) for rows, request, part in forest.reads[index]]
     if nodes:
         yield Batch(tuple(nodes), tuple(reads), keep=frozenset())
 
@@ -74,39 +74,53 @@ def _grow(requests: Sequence[Request]) -> _Forest:
     """Merges the requests' paths from the root."""
     forest = _Forest([], [], {}, {})
     known: dict[tuple[int, Ids], int] = {}
-
-    def place(parent: int, run: Ids) -> int:
-        """The last node of `run` below `parent`."""
-        if len(run) > CHUNK_TOKENS:
-            for start in range(0, len(run), CHUNK_TOKENS):
-                parent = place(parent, run[start : start + CHUNK_TOKENS])
-            return parent
-        node = known.setdefault((parent, run), len(forest.ids))
-        if node == len(forest.ids):
-            forest.ids.append(run)
-            forest.parents.append(parent)
-            forest.children.setdefault(parent, []).append(node)
-        return node
-
-    # Requests in a row often begin with the very same segments, which then need not be compared by content.
+    # Requests in a row often begin with the very same segments and have one readout; these are not compared by content.
     before: tuple[Ids, ...] = ()
     path: list[int] = []
+    readout: Readout | None = None
+    reads: list[tuple[tuple[Ids, ...], Ids]] = []  # of the readout: the path after the request, and head rows
     for number, request in enumerate(requests):
-        same = True
-        for depth, segment in enumerate(request.segments):
-            same = same and depth < len(path) and segment is before[depth]
-            if not same:
-                del path[depth:]
-                path.append(place(path[-1] if path else ROOT, segment))
-        del path[len(request.segments) :]
-        before = request.segments
-        readout = request.readout
-        for part, (runs, rows) in enumerate(zip(_suffix_paths(readout.suffixes), readout.rows, strict=True)):
+        segments = request.segments
+        depth = _shared(before, segments)
+        del path[depth:]
+        for segment in segments[depth:]:
+            path.append(_place(forest, known, path[-1] if path else ROOT, segment))
+        before = segments
+        if request.readout is not readout:
+            readout = request.readout
+            reads = list(zip(_suffix_paths(readout.suffixes), readout.rows, strict=True))
+        for part, (runs, rows) in enumerate(reads):
             node = path[-1]
             for run in runs:
-                node = place(node, run)
+                node = _place(forest, known, node, run)
             forest.reads.setdefault(node, []).append((rows, number, part))
     return forest
+
+
+def _shared(one: tuple[Ids, ...], other: tuple[Ids, ...]) -> int:
+    """How many segments at the beginning are the same objects."""
+    for depth, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a is not b:
+            return depth
+    return min(len(one), len(other))
+
+
+def _place(forest: _Forest, known: dict[tuple[int, Ids], int], parent: int, run: Ids) -> int:
+    """The last node of `run` below `parent`."""
+    if len(run) > CHUNK_TOKENS:
+        for start in range(0, len(run), CHUNK_TOKENS):
+            parent = _place(forest, known, parent, run[start : start + CHUNK_TOKENS])
+        return parent
+    new = len(forest.ids)
+    node = known.setdefault((parent, run), new)
+    if node == new:
+        forest.ids.append(run)
+        forest.parents.append(parent)
+        if parent in forest.children:
+            forest.children[parent].append(node)
+        else:
+            forest.children[parent] = [node]
+    return node
 
 
 @lru_cache(maxsize=256)
@@ -125,11 +139,13 @@ def _suffix_paths(suffixes: tuple[Ids, ...]) -> tuple[tuple[Ids, ...], ...]:
 
 
 def _depth_first(forest: _Forest) -> Iterator[int]:
-    stack = forest.children.get(ROOT, [])[::-1]
+    children = forest.children
+    stack = children.get(ROOT, [])[::-1]
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(forest.children.get(node, ())))
+        if node in children:
+            stack += children[node][::-1]
 
 
 def _ancestors(forest: _Forest, node: int) -> Iterator[int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from quail_engine.calls import Question
-from quail_engine.prompts.request import Ids, Request
+from quail_engine.prompts.request import Ids, Readout, Request
 
 
 class Prompt(Protocol):
@@ -15,6 +15,11 @@ class Prompt(Protocol):
     @property
     def room(self) -> int:
         """Tokens that the arguments of one row may have together: the model's context less the prompt's own tokens."""
+        ...
+
+    @property
+    def readout(self) -> Readout:
+        """What is read after each of its requests."""
         ...
 
     def request(self, arguments: Sequence[Ids]) -> Request:
