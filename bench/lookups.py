@@ -3,7 +3,7 @@
     python -m bench.lookups --rows 1000000
     python -m bench.lookups --rows 10000000 --measure asked --answers off
 
-Writes a JSON line a measure:
+Writes a JSON line a measure. The texts come from a view, so the table itself takes no memory. Measures:
 
 * `noted`: a run of the statement in which every row is a distinct input that nobody has met, some 100 bytes of text each
 * `known`: a run in which every row has its answer
@@ -34,7 +34,7 @@ from quail_engine.sql import analyze, render, split
 
 _QUESTION = "SELECT count(*) FROM texts WHERE AI_FILTER('Does the customer sound angry?', body)"
 _TEXTS = (
-    "CREATE TABLE texts AS SELECT 'Ticket ' || i || ': the parcel is late for the second time, and I ask for "
+    "CREATE VIEW texts AS SELECT 'Ticket ' || i || ': the parcel is late for the second time, and I ask for "
     "a refund of the amount of ' || i AS body FROM range({rows}) r(i)"
 )
 

@@ -30,9 +30,6 @@ from quail_engine.prompts.token_store import TokenStore
 from quail_engine.settings import Settings
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, labelled, may_repeat
 
-_REQUESTS_A_SCHEDULE = 16_384
-"""Requests that are turned into a forest at once; bounds the memory of a round, not what a batch may share."""
-
 _NOT_FINITE = "the engine gave no finite number"
 _NO_LABELS = "its labels are no list of two or more different ones"
 
@@ -238,7 +235,7 @@ class Answering:
         requests = len(round_.waiting)
         parts = (self._pending(model, inquiries, part) for part in round_.waiting.parts())
         first = next(parts)
-        estimate = self._estimate(model, [p.request for p in first[:_REQUESTS_A_SCHEDULE]], requests, round_.recalled)
+        estimate = self._estimate(model, [p.request for p in first], requests, round_.recalled)
         self._warn_of_refresh(estimate, round_.asked_again)
         self._warn_of_layout(model, inquiries)
         self._budgets.refuse(estimate)
@@ -246,11 +243,10 @@ class Answering:
         done, fresh, seconds = 0, 0, 0.0
         try:
             for pending in itertools.chain([first], parts):
-                for start in range(0, len(pending), _REQUESTS_A_SCHEDULE):
-                    for answered, tokens, spent in self._prefill(model, pending[start : start + _REQUESTS_A_SCHEDULE]):
-                        done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
-                        self._listener(Answered(done, requests, fresh, seconds, round_.recalled))
-                        self._budgets.stop(done, requests)
+                for answered, tokens, spent in self._prefill(model, pending):
+                    done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
+                    self._listener(Answered(done, requests, fresh, seconds, round_.recalled))
+                    self._budgets.stop(done, requests)
         finally:
             model.store.flush()
 

@@ -23,7 +23,11 @@ from quail_engine.calls import Question, Task
 from quail_engine.lookups import DigestTable, Inquiry, Positions, Spill, distinct, labels_of
 
 PART_ROWS, PART_BYTES = 1 << 16, 1 << 24
-"""Inputs that are turned into requests at once, and bytes of their texts; token ids take some ten times as much."""
+"""Missing inputs that are looked up in the store at once, and bytes of their texts."""
+
+ASKED_ROWS, ASKED_BYTES = 1 << 14, 1 << 24
+"""Inputs that are requests at once, and bytes of their texts; token ids take some ten times as much. One schedule of batches
+is made of them, so this bounds memory, not what a batch may share."""
 
 _SCHEMA = pa.schema(
     [
@@ -128,8 +132,8 @@ class Waiting:
     def parts(self) -> Iterator[pa.RecordBatch]:
         """All of them, once: those of one anchor together."""
         if self._paired:
-            return self._rows.sorted_parts(_BY_ANCHOR, PART_ROWS, PART_BYTES)
-        return self._rows.parts(PART_ROWS, PART_BYTES)
+            return self._rows.sorted_parts(_BY_ANCHOR, ASKED_ROWS, ASKED_BYTES)
+        return self._rows.parts(ASKED_ROWS, ASKED_BYTES)
 
     def close(self) -> None:
         self._rows.close()
