@@ -487,6 +487,20 @@ class Counting:
         raise AssertionError("the store only encodes")
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 17, 100])
+def test_many_requests_have_the_numbers_of_each_to_the_bit(count: int) -> None:
+    chance = np.random.default_rng(count)
+    trie = TrieReadout.of([(i % 3, i) for i in range(10, 30)], END)
+    for readout in (JudgeReadout(SPELLINGS), TagReadout(SPELLINGS, ((7,), (8, 9), ())), trie):
+        reads = [chance.normal(scale=9, size=(count, len(rows))).astype(np.float32) for rows in readout.rows]
+        reads[0][count // 2, 0] = [np.nan, np.inf, -np.inf, 3.0][count % 4]
+        with np.errstate(invalid="ignore"):
+            together = readout.answer(reads)
+            alone = np.stack([readout.answer([read[i] for read in reads]) for i in range(count)])
+        assert together.dtype == alone.dtype == np.float32
+        assert together.tobytes() == alone.tobytes()
+
+
 WORDS = ["one", "two", "one", "", "drei 🙂", "two"]
 
 
