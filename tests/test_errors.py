@@ -70,7 +70,8 @@ def con() -> Iterator[Connection]:
         ),
         ("select id from t where random() < 0.5 and AI_FILTER('q', body)", "random()", "runs several times"),
         ("select AI_FILTER('q', body) from t using sample 5", "", "runs several times"),
-        ("select AI_FILTER('q', body) from t where (((", "AI_FILTER", "cannot be read"),
+        ("select AI_FILTER('q', body) from t where (((", "(", "cannot be read"),
+        ("select id,\n AI_FILTER('q', body)\nfrm t", "t", "cannot be read: Invalid expression / Unexpected token\n"),
         ("insert into t select id, body, labels from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token
 
 from quail_engine.calls import AiCall
@@ -135,16 +135,28 @@ def _parse(source: Source, statement: Statement) -> exp.Expr:
         trees = sqlglot.parse(source.text, dialect=QuailDialect)
     except SqlglotError as problem:
         name = statement.calls[0]
-        reason = str(problem).split("\n")[0]
+        reason, place = _problem(source, problem)
         raise source.error(
             f"This statement calls {name.text.upper()}, and its SQL cannot be read: {reason}",
-            *_position(source, name),
+            *(place or _position(source, name)),
             "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
         ) from None
     (tree,) = trees
     assert tree is not None, "statements are split before they are parsed"
     gather_joins(tree)
     return tree
+
+
+def _problem(source: Source, problem: SqlglotError) -> tuple[str, tuple[int, int] | None]:
+    """What the parser says, and the span of the word that it stopped at where that is in the text."""
+    found = problem.errors[0] if isinstance(problem, ParseError) and problem.errors else {}
+    word, line, column = found.get("highlight"), found.get("line"), found.get("col")
+    reason = str(found.get("description") or problem).split("\n")[0].rstrip(".")
+    if source.written or not word or not line or not column:
+        return reason, None
+    end = sum(map(len, source.text.splitlines(keepends=True)[: line - 1])) + column
+    start = end - len(word)
+    return reason, (start, end) if source.text[start:end] == word else None
 
 
 def _position(source: Source, name: Token) -> tuple[int, int]:
