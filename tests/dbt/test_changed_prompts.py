@@ -123,6 +123,38 @@ class TestChangedPrompts:
         assert "quail_on_prompt_change is error" in results["warned"].message
 
 
+@pytest.mark.slow
+class TestMicrobatch:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        events = (
+            "select i as id, timestamp '2020-01-01' + to_hours(12 * i) as seen_at, 'text ' || i as body from range(6) as r(i)"
+        )
+        batched = (
+            "{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='seen_at', batch_size='day',"
+            " begin='2020-01-01', quail_on_prompt_change=env_var('POLICY', 'warn')) }} "
+        )
+        return {
+            "tickets.sql": "{{ config(materialized='table', event_time='seen_at') }} " + events,
+            "batched.sql": batched + "select id, seen_at, " + call("batched") + " as answer from {{ ref('tickets') }}",
+        }
+
+    def test_a_microbatch_model_warns_once_and_is_not_built_anew_by_a_batch(self, run: Runs) -> None:
+        days = ("--event-time-start", "2020-01-01", "--event-time-end", "2020-01-04")
+        run("batched", *days)
+        assert not run.changed
+        assert run.answers("batched") == [True] * 6
+        run("batched", *days, WORD=4)
+        assert run.output.count("The prompts of batched have changed") == 1
+        assert run.answers("batched") == [False] * 4 + [True, False]
+        run("batched", *days, passes=False, WORD=5, POLICY="full_refresh")
+        assert "a microbatch model is not built anew in the middle of its batches" in run.output
+        assert run.answers("batched") == [False] * 4 + [True, False]
+        run("batched", *days, "--full-refresh", WORD=5, POLICY="full_refresh")
+        assert not run.changed
+        assert run.answers("batched") == [False] * 5 + [True]
+
+
 class TestRetried:
     @pytest.fixture(scope="class")
     def dbt_profile_target(self, dbt_profile_target: dict[str, Any]) -> dict[str, Any]:
