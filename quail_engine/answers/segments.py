@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stored:
     """An answer as it lies in the store. Of two for one key the newest counts, so that asking again replaces."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from quail_engine.answers.folder import Folder
 from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
-from quail_engine.answers.tails import Tails, newest
+from quail_engine.answers.tails import Tails, merge, newest
 from quail_engine.errors import AnswerStoreError
 from quail_engine.settings import is_url
 
@@ -37,7 +37,7 @@ class SharedStore:
                 self._open()
                 self._opened = True
             found = newest(keys, self._tails.read())
-        return newest(keys, [found, self._segments.recall(keys)])
+        return merge(found, self._segments.recall(keys))
 
     def _open(self) -> None:
         if self._remote:

@@ -30,7 +30,7 @@ from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
 from quail_engine.answers.shared import SharedStore
 from quail_engine.answers.tables import TableRecords
-from quail_engine.answers.tails import Tails, newest, note
+from quail_engine.answers.tails import Tails, merge, newest, note
 from quail_engine.answers.upkeep import CheckReport, StoreStats
 from quail_engine.errors import AnswerStoreError
 from quail_engine.settings import AnswersSettings, is_url
@@ -82,7 +82,7 @@ class AnswerStore:
                 others = self._tails.read(self._writer.path if self._writer else None) if self._tails else []
                 found = newest(keys, [self._recent, *others])
             if self._segments:
-                found = newest(keys, [found, self._segments.recall(keys)])
+                found = merge(found, self._segments.recall(keys))
             for shared in self._shared:
                 if missing := [key for key in keys if key not in found]:
                     found |= shared.recall(missing)

@@ -56,3 +56,10 @@ def newest(keys: Sequence[bytes], sources: Iterable[Mapping[bytes, Stored]]) -> 
             if key in answers:
                 found[key] = answers[key].newest(found.get(key))
     return found
+
+
+def merge(found: dict[bytes, Stored], more: dict[bytes, Stored]) -> dict[bytes, Stored]:
+    """Both; of two answers to one key the newest."""
+    if not found:
+        return more
+    return found | {key: stored.newest(found.get(key)) for key, stored in more.items()}

@@ -134,3 +134,13 @@ def test_a_hundred_thousand_of_many_answers_are_recalled_in_about_a_second(open_
     began = time.process_time()
     assert len(store.recall(wanted)) == len(wanted)
     assert time.process_time() - began < 5.0  # 0.5 s here; the wide margin is for slow machines
+
+
+def test_the_bench_of_recall_finds_every_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench import recall
+
+    monkeypatch.setattr(store_module, "SEAL_ANSWERS", 1_000)
+    monkeypatch.setattr(recall, "BATCH", 300)
+    recall.build(tmp_path, 2_500, compact=False)
+    assert len(list((tmp_path / "segments").glob("*.parquet"))) == 2
+    assert recall.measure(tmp_path, 2_500, 500).keys() > {"seconds_first", "cpu_seconds_second", "peak_mb"}
