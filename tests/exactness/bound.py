@@ -22,6 +22,7 @@ class Rows:
 
     source: str
     with_: str = ""
+    joined: tuple[tuple[str, str], ...] = ()  # the joins in it: kind and text
 
     def sql(self, arguments: Sequence[str], guard: Sequence[str]) -> str:
         """A query for the distinct texts of `arguments` on the rows where every condition of `guard` is TRUE."""

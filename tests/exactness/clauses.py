@@ -46,7 +46,7 @@ def _on_twice(w: Writer) -> Query:
     pair = replace(
         T, source="from t cross join u", texts=(*T.texts, "u.c"), cheap=("u.uid > 2", *PLAIN), keys=("t.id", "u.uid")
     )
-    pair = replace(pair, joins=(kind,))
+    pair = replace(pair, joined=((kind, ""),))
     parts = [Cheap("t.k = u.k"), w.ask(pair), w.maybe(pair), w.maybe(pair)]
     on = Node("and", tuple(part for part in parts if part))
     shown = "t.id" if kind in ("semi", "anti") else pair.shown

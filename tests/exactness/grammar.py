@@ -27,15 +27,19 @@ class Scope:
     cheap: tuple[str, ...]  # SQL of conditions without calls
     keys: tuple[str, ...]  # columns that order and identify its rows
     key: str = "t.k"  # the column that joins
-    joins: tuple[str, ...] = ()  # how its tables are joined, in order
+    joined: tuple[tuple[str, str], ...] = ()  # how its tables are joined, in order: kind, and text of the join
     sites: tuple[Site, ...] = ()  # the calls in it
 
     @property
     def shown(self) -> str:
         return ", ".join(self.keys)
 
+    @property
+    def joins(self) -> tuple[str, ...]:
+        return tuple(kind for kind, _ in self.joined)
+
     def site(self, position: str, expression: Expression, drops: bool = False) -> Site:
-        return Site(position, expression, Rows(self.source), self.joins or ("none",), drops)
+        return Site(position, expression, Rows(self.source, joined=self.joined), self.joins or ("none",), drops)
 
 
 class Writer:
@@ -186,27 +190,29 @@ class Writer:
             texts=(*scope.texts, f"{name}.c"),
             cheap=(f"{name}.uid > 2", f"{name}.c is null", *scope.cheap),
             keys=(*scope.keys, f"{name}.uid"),
-            joins=(*scope.joins, kind),
+            joined=(*scope.joined, (kind, f" cross join {table}")),
         )
         if kind == "cross":
             return both
+        sites = scope.sites
         if kind == "asof":  # its ON holds keys alone
-            side = self.one("", "left ")
             on = f"{scope.key} = {name}.k and {scope.keys[0]} >= {name}.uid"
-            return replace(both, source=f"{scope.source} asof {side}join {table} on {on}")
-        # DuckDB itself fails on some subqueries in the ON of an outer or semi join.
-        plain = replace(both, cheap=tuple(c for c in both.cheap if c not in SUBQUERIES))
-        asked = self.ask(plain) if must else self.maybe(plain)
-        key = f"{scope.key} = {name}.k"
-        equality = Cheap(self.one(key, key, f"{scope.keys[0]} >= {name}.uid"))
-        condition = self._on([part for part in (equality if not self.chance(4) else None, asked) if part] or [equality])
-        sites = (*scope.sites, *([both.site("on", condition, True)] if asked is not None else []))
-        word = {"inner": "join"}.get(kind, f"{kind} join")
-        seen = replace(scope, joins=both.joins) if kind in ("semi", "anti") else both
-        return replace(seen, source=f"{scope.source} {word} {table} on {condition.sql}", sites=sites)
+            join = f" asof {self.one('', 'left ')}join {table} on {on}"
+        else:
+            condition, asked = self._on(both, must, f"{scope.key} = {name}.k", f"{scope.keys[0]} >= {name}.uid")
+            sites = (*sites, both.site("on", condition, True)) if asked else sites
+            join = f" {'' if kind == 'inner' else f'{kind} '}join {table} on {condition.sql}"
+        seen = scope if kind in ("semi", "anti") else both
+        return replace(seen, source=f"{scope.source}{join}", joined=(*scope.joined, (kind, join)), sites=sites)
 
-    def _on(self, parts: list[Expression]) -> Expression:
-        return parts[0] if len(parts) == 1 else Node("and", tuple(parts))
+    def _on(self, pairs: Scope, must: bool, *keys: str) -> tuple[Expression, bool]:
+        """A condition of a join, and whether it asks or may hold more than keys."""
+        # DuckDB itself fails on some subqueries in the ON of an outer or semi join.
+        plain = replace(pairs, cheap=tuple(c for c in pairs.cheap if c not in SUBQUERIES))
+        asked = self.ask(plain) if must else self.maybe(plain)
+        equality = Cheap(self.one(keys[0], *keys))
+        parts = [part for part in (None if self.chance(4) else equality, asked) if part] or [equality]
+        return (parts[0] if len(parts) == 1 else Node("and", tuple(parts))), asked is not None
 
     def grouped(self) -> Scope:
         """A scope grouped by t.k."""

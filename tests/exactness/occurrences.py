@@ -43,7 +43,7 @@ class Occurrences:
         """
         found = [(name, self._positions[name, True] + self._positions[name, False], 50) for name in POSITIONS]
         found += [
-            (f"{name}, {join} join", self._cells[name, join, True] + self._cells[name, join, False], 5)
+            (f"{name}, {join} join", self._cells[name, join, True] + self._cells[name, join, False], 4)
             for name, position in POSITIONS.items()
             for join in position.joins
         ]

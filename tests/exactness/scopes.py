@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bound import Rows, Site
+from bound import Site
 from expressions import Cheap, Expression, Node
 from grammar import Scope, Writer, table_u
 from positions import Query, position
@@ -53,7 +53,7 @@ def _over_cte(w: Writer, with_: str, source: str, sites: tuple[Site, ...], condi
     asked = w.maybe(scope) or Cheap(condition)
     more = (*scope.sites, scope.site("where", asked, True))
     text = f"{with_} select {scope.shown}, d.x {scope.source} where {asked.sql}"
-    return Query(text, (*sites, *(replace(site, rows=Rows(site.rows.source, with_)) for site in more)))
+    return Query(text, (*sites, *(replace(site, rows=replace(site.rows, with_=with_)) for site in more)))
 
 
 @position("limit in a derived table")

@@ -69,7 +69,7 @@ def _unnest(w: Writer) -> Query:
 def _unnest_select(w: Writer) -> Query:
     inner = w.filtered()
     split = f"select t.id as id, t.k as k, unnest(string_split(t.a, ' ')) as a, t.b as b, t.d as d {inner.source}"
-    scope = replace(T, source=f"from ({split}) t", joins=inner.joins)
+    scope = replace(T, source=f"from ({split}) t", joined=inner.joined)
     asked = w.ask(scope)
     return Query(
         f"select t.id, t.a, {asked.sql} as y {scope.source}", (*inner.sites, scope.site("unnest in a select list", asked))

@@ -56,7 +56,7 @@ def _update(w: Writer) -> Query:
     scope = replace(T, source="from r t")
     cheap: tuple[Expression, ...] = ()
     if beside:
-        scope = replace(T, source=f"from r t, {_EACH}", texts=("u.c", *T.texts), joins=("inner",))
+        scope = replace(T, source=f"from r t, {_EACH}", texts=("u.c", *T.texts), joined=(("inner", ""),))
         cheap = (Cheap("t.k = u.k"),)
     where = w.maybe(scope)
     parts = [part.sql for part in (*cheap, where) if part]
@@ -74,7 +74,9 @@ def _delete(w: Writer) -> Query:
     beside = w.join("none", "cross") == "cross"
     scope = replace(T, source="from r t")
     if beside:
-        scope = replace(T, source="from r t, u", texts=("u.c", *T.texts), cheap=("t.k = u.k", *T.cheap), joins=("cross",))
+        scope = replace(
+            T, source="from r t, u", texts=("u.c", *T.texts), cheap=("t.k = u.k", *T.cheap), joined=(("cross", ""),)
+        )
     asked = w.ask(scope)
     text = f"delete from r as t{' using u' if beside else ''} where {asked.sql}"
     return Query(text, (scope.site("delete", asked, True),), reads="from r")
