@@ -72,8 +72,14 @@ def _names_items(part: exp.Expr) -> bool:
 
 
 def _met_by_joins(select: exp.Select, source: Source) -> Iterator[str]:
-    """What SEMI and ANTI joins demand of the rows that WHERE sees: nothing of their relation can be a dependency there."""
-    for join in select.args.get("joins") or ():
+    """What SEMI and ANTI joins demand of the rows that WHERE sees: nothing of their relation can be a dependency there.
+
+    Where a later join fills in NULLs for the rows that they left, WHERE sees rows of which they demand nothing.
+    """
+    joins = select.args.get("joins") or []
+    for i, join in enumerate(joins):
+        if any(later.args.get("method") or str(later.args.get("side") or "") not in ("", "LEFT") for later in joins[i + 1 :]):
+            continue
         kind = kind_of(join)
         on = join.args.get("on")
         if kind in ("SEMI", "ANTI") and on is not None and not holds_ai(join) and has_span(join):

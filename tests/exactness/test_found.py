@@ -50,6 +50,18 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
             9,
         ),
         ("select t.id, u.uid from t join u join u w on w.k = u.k and AI_JOIN(PROMPT('{0} {1}', u.c, w.c)) on t.k = u.k", 2),
+        # A later join fills in NULLs where WHERE looks: what a SEMI or ANTI join before it demands is not demanded there.
+        (
+            "select t.id, w.uid from t semi join u on t.k = u.k full join u w on t.id = w.uid + 100 where AI_FILTER(PROMPT('Does it mention ''word''? {0}', w.c))",
+            2,
+        ),
+        (
+            "select t.id, w.uid from t anti join u on t.k is not distinct from u.k right join u w on t.id = w.uid where AI_FILTER(PROMPT('Does it mention ''word''? {0}', w.c))",
+            2,
+        ),
+        # DuckDB lost its database over a test of membership in the first ON.
+        ("select t.id, w.uid from t left join u on t.k = u.k and AI_FILTER('q', t.a) full join u w on t.id >= w.uid", 8),
+        ("select t.id, w.uid from t full join u on AI_FILTER('q', u.c) join u w on t.id >= w.uid", 2),
         # What names a group in IN: not a column of a join that only drops, and no value of UNNEST.
         (
             "select id from t where k in (select i.k from u i anti join u j on i.uid > j.uid where AI_FILTER(PROMPT('Does it mention ''word''? {0}', i.c)))",
