@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -104,10 +104,10 @@ class _Run:
             self._refuse_or_warn_view()
         with _transaction(self._cursor):
             self._resolver.resolve(names, self._numbered)
-            rows = self._write() if query.form is not Form.QUERY else -1
-        if query.form is Form.QUERY:
+            rows = -1 if query.form in (Form.QUERY, Form.SUMMARIZE) else self._write()
+        if query.form in (Form.QUERY, Form.SUMMARIZE):
             order = f" ORDER BY {ROW}" if self._numbered else ""
-            self._deliver(f"SELECT {self._columns(names)} FROM {RESULT}{order}")
+            self._deliver(f"{query.head}SELECT {self._columns(names)} FROM {RESULT}{order}")
         else:
             # What DuckDB itself answers, and as it does: EXECUTE leaves nothing unread, so the cursor is free for other work.
             self._cursor.execute('PREPARE __quail_count AS SELECT CAST($1 AS BIGINT) AS "Count"')
@@ -167,9 +167,19 @@ class _Run:
         """Runs the user's own statement over the result table; returns the number of rows it wrote."""
         if self._query.written:
             return self._write_once()
+        if self._query.replaced:
+            self._drop_view(self._query.replaced)
         count = self._cursor.execute(f"{self._query.head}SELECT * FROM {RESULT}{self._query.tail}").fetchall()
         self._cursor.execute(f"DROP TABLE {RESULT}")
         return _count(count)
+
+    def _drop_view(self, name: Sequence[str]) -> None:
+        """Drops the view that CREATE OR REPLACE VIEW names, if there is one: DuckDB puts no table in a view's place."""
+        *around, last = (part.lower() for part in name)
+        here = around or [self._one("SELECT current_schema()").lower()]
+        views = self._cursor.execute("SELECT lower(database_name), lower(schema_name), lower(view_name) FROM duckdb_views()")
+        if any(view == last and set(here) <= set(places) for *places, view in views.fetchall()):
+            self._cursor.execute(f"DROP VIEW {'.'.join(map(quoted, name))}")
 
     def _write_once(self) -> int:
         """Runs an UPDATE or DELETE over the answers that its SELECT gathered."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind, Label, Question, Task, Template
-from quail_engine.sql.constants import NotConstantError, constant_text, constant_value
+from quail_engine.sql.constants import NotConstantError, constant_text, constant_value, key_name
 from quail_engine.sql.dialect import AiFunction, span
 from quail_engine.sql.options import Given, parse_examples, parse_options, split_options
 from quail_engine.sql.source import Source
@@ -34,12 +34,20 @@ def extract_call(node: AiFunction, source: Source) -> AiCall:
     """The call at `node`, without guard, dependencies and level. Raises SqlError, underlining what is wrong."""
     kind = _KINDS[node.name]
     positional, option_nodes = split_options(node.expressions)
+    if kind in (Kind.CLASSIFY, Kind.CLASSIFY_SCORES):
+        positional, option_nodes = _with_labels(positional, option_nodes)
     if not positional:
         raise source.error_at(node, f"{node.name} needs a prompt.", f"{node.name}(PROMPT('Is it urgent? {{0}}', body))")
     given = parse_options(option_nodes, source)
     if kind in (Kind.CLASSIFY, Kind.CLASSIFY_SCORES):
         return _classify(node, kind, positional, given, option_nodes, source)
     return _judge(node, kind, positional, given, option_nodes, source)
+
+
+def _with_labels(positional: list[exp.Expr], named: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """`labels => […]` is the second argument by its name."""
+    labels = [a for a in named if not isinstance(a, exp.Struct) and key_name(a.this) == "labels"]
+    return [*positional, *(a.expression for a in labels)], [a for a in named if a not in labels]
 
 
 def _judge(

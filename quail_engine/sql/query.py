@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.calls import AiCall
 from quail_engine.errors import SqlError
@@ -36,6 +36,7 @@ class Query:
     form: Form
     head: str  # the statement before the query, such as `create table t as (`
     tail: str  # and after it
+    replaced: tuple[str, ...]  # CREATE OR REPLACE VIEW: the parts of the view's name; a table cannot take its place
     written_starts: tuple[int, ...]  # where each of `calls` begins in `written`
     calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
@@ -112,6 +113,7 @@ def _analyze(text: str, statement: Statement) -> Query:
         head="" if source.written else _head(text, statement, start),
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
+        replaced=tuple(token.text for token in statement.replaced if token.token_type is not TokenType.DOT),
         calls=calls,
         groups=groups,
         unnamed=_unnamed(tree),

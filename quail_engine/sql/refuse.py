@@ -51,6 +51,14 @@ def refuse_call(text: str, statement: Statement) -> None:
             )
         if statement.query is None or not statement.query[0] <= token.start < statement.query[1]:
             word = text[statement.start :].split(None, 1)[0].upper()
+            if word == "WITH":
+                raise SqlError(
+                    "An AI call cannot stand in a statement that writes and begins with WITH.",
+                    text,
+                    token.start,
+                    end,
+                    "the WITH inside: insert into t with c as (…) select …; delete from t where k in (with c as (…) select …)",
+                )
             place = "before or after its query" if statement.form is not Form.OTHER else "here"
             raise SqlError(
                 f"An AI call cannot stand {place} in {_article(word)} statement: DuckDB would evaluate it outside any plan.",

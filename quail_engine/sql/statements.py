@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import dropwhile, takewhile
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -34,6 +35,7 @@ class Form(Enum):
     DELETE = "delete"
     MERGE = "merge"  # its query is the one in USING
     DESCRIBE = "describe"
+    SUMMARIZE = "summarize"
     EXPLAIN = "explain"
     OTHER = "other"  # no query that an AI call could stand in
 
@@ -52,6 +54,7 @@ class Statement:
     query: tuple[int, int] | None  # span of the query inside it; the whole of UPDATE and DELETE; None for OTHER
     calls: tuple[Token, ...]  # name tokens of the AI calls in it; empty: goes to DuckDB as it came
     view: Token | None  # the word VIEW of a CREATE VIEW
+    replaced: tuple[Token, ...]  # CREATE OR REPLACE VIEW: the view's name, with its dots
     returning: Token | None  # the word RETURNING, where the statement writes and has it
 
 
@@ -93,7 +96,8 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
     found = _at_depth_zero(tokens, ("RETURNING",)) if form in _WRITES else None
     view = next((t for t in tokens if word_of(t) == "VIEW"), None) if form is Form.CREATE_VIEW else None
     returning = None if found is None else tokens[found]
-    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, view, returning)
+    replaced = _named(tokens, view) if view is not None and "REPLACE" in map(word_of, tokens[:3]) else ()
+    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, view, replaced, returning)
 
 
 def word_of(token: Token) -> str:
@@ -136,12 +140,21 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
         return Form.OTHER, None, last
     if words[0] in ("DESCRIBE", "DESC") and last > 0:
         return Form.DESCRIBE, 1, last
+    if words[0] == "SUMMARIZE" and last > 0 and (words[1] in _QUERY_STARTS or tokens[1].token_type is TokenType.L_PAREN):
+        return Form.SUMMARIZE, 1, last
     if words[0] == "EXPLAIN" and last > 0:
         begin = 2 if words[1] == "ANALYZE" else 1
         if tokens[begin].token_type is TokenType.L_PAREN and word_of(tokens[begin + 1]) not in _QUERY_STARTS:
             begin = min(last, _closing(tokens, begin) + 1)  # EXPLAIN (format json) …
         return Form.EXPLAIN, begin, last
     return Form.OTHER, None, last
+
+
+def _named(tokens: list[Token], word: Token) -> tuple[Token, ...]:
+    """The name behind a word such as VIEW."""
+    behind = dropwhile(lambda token: token is not word, tokens)
+    next(behind)
+    return tuple(takewhile(lambda t: word_of(t) != "AS" and t.token_type is not TokenType.L_PAREN, behind))
 
 
 def _is_dml(tokens: list[Token]) -> bool:
