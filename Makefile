@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two teams of spinning threads on a few cores cost more than they compute; a waiting thread sleeps instead.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: demo test test-all conformance duckdb-suite exactness mutants lint weights clean
+.PHONY: demo test test-all conformance duckdb-suite exactness mutants chaos fuzz soak lint weights clean
 
 demo: $(STAMP)
 	$(BIN)/quail demo --model $(DEMO_MODEL)
@@ -44,6 +44,19 @@ exactness: $(STAMP)
 # Faults put into a copy of the package, one at a time: each must be caught by the SQL tests.
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants.py
+
+# Runs killed at seeded steps, on the mock and on a small model; many writers for a minute; damaged stores; Ctrl-C and SIGTERM.
+chaos: $(STAMP) weights
+	QUAIL_CHAOS=200 QUAIL_WRITERS=60 QUAIL_DAMAGE=500 $(BIN)/python -m pytest -m "slow or not slow" tests/chaos tests/answers/test_damage.py
+
+# About 100,000 inputs to everything that reads files, templates and SQL.
+fuzz: $(STAMP)
+	QUAIL_FUZZ=10000 $(BIN)/python -m pytest tests/fuzz
+
+# Eight threads for ten minutes: memory and file handles stay flat.
+SOAK_SECONDS ?= 600
+soak: $(STAMP)
+	$(BIN)/python tests/chaos/soak.py $(SOAK_SECONDS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

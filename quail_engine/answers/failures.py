@@ -115,5 +115,5 @@ def _parsed(line: bytes) -> Failure | None:
         content = json.loads(line)
         keys, question = tuple(map(bytes.fromhex, content.pop("keys"))), bytes.fromhex(content.pop("question"))
         return Failure(**content, keys=keys, question=question)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

@@ -25,7 +25,7 @@ class TableRecords:
         """None where the table has no record, or one of another version."""
         try:
             content = json.loads(self._path(table).read_bytes())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) and content.get("version") == _VERSION else None
 

@@ -35,8 +35,13 @@ def sql_value(kind: Kind, task: Task, numbers: Sequence[float], labels: Sequence
 @lru_cache(maxsize=1024)
 def labels_of(text: str) -> tuple[Label, ...]:
     """Labels from the JSON of a row's list. Raises ValueError with a sentence when they are not labels."""
-    values = json.loads(text)
-    labels = tuple(label_of(value) for value in values or ())
+    try:
+        values = json.loads(text) or ()
+    except RecursionError:
+        values = text
+    if not isinstance(values, (list, tuple)):
+        raise ValueError("This is no list of labels.")
+    labels = tuple(map(label_of, values))
     problem = labels_problem(labels)
     if problem:
         raise ValueError(problem)

@@ -86,7 +86,7 @@ def is_current(folder: Path) -> bool:
     """Whether a folder holds a model that this version of the converter wrote."""
     try:
         content = json.loads((folder / "quail.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.get("converter") == CONVERTER
 

@@ -127,7 +127,8 @@ def read_folder(path: Path) -> ModelFolder:
             config=config,
             files=dict(content["files"]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        _check_description(folder)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} is not a converted model: its quail.json cannot be read ({error!r}).") from error
     if converter != CONVERTER or folder.architecture not in ARCHITECTURES:
         raise ModelError(f"{path} was converted by another version: remove it and run: quail models pull {folder.name}.")
@@ -135,6 +136,20 @@ def read_folder(path: Path) -> ModelFolder:
     if missing:
         raise ModelError(f"{path} is damaged: {missing[0]} is missing. Remove it and run: quail models pull {folder.name}.")
     return folder
+
+
+def _check_description(folder: ModelFolder) -> None:
+    """Raises ValueError for a value of another type, and for a file that would lie outside of the folder."""
+    for field in fields(Config):
+        value, kinds = getattr(folder.config, field.name), _KINDS[str(field.type)]
+        if not isinstance(value, kinds) or isinstance(value, bool) is not (field.type == "bool"):
+            raise ValueError(f"{field.name} is {value!r}")
+    for name, digest in folder.files.items():
+        if not isinstance(name, str) or not isinstance(digest, str) or name != Path(name).name:
+            raise ValueError(f"{name!r} is not the name of a file in the folder")
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool}
 
 
 def check(model: str, models_path: str | None) -> ModelFolder:

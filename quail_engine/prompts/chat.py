@@ -108,7 +108,7 @@ def prompter_for(folder: Path) -> ChatPrompter:
     try:
         content = json.loads((folder / "quail.json").read_text(encoding="utf-8"))
         name, context = content["profile"], content["config"]["context"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{folder} is not a converted model: its quail.json cannot be read ({error!r}).") from error
     if name not in PROFILES:
         raise ModelError(f"The model in {folder} asks for the profile {name!r}. Known profiles: {', '.join(PROFILES)}.")

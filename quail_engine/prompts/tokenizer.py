@@ -46,7 +46,7 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> str:
     are nearly right, and nobody would notice.
     """
     model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
-    if model != "gpt2" or pre not in _PRE_TOKENIZERS:
+    if model != "gpt2" or not isinstance(pre, str) or pre not in _PRE_TOKENIZERS:
         known = ", ".join(_PRE_TOKENIZERS)
         raise ModelError(f"The model's tokenizer ({model}, {pre}) is not known; byte-level BPE of these kinds is: {known}.")
     tokens, merges = _strings(metadata, "tokenizer.ggml.tokens"), _strings(metadata, "tokenizer.ggml.merges")
@@ -103,7 +103,7 @@ class Tokenizer:
             markers = content["added_tokens"]
             content["added_tokens"] = []
             self._marker_ids: dict[str, int] = {marker["content"]: marker["id"] for marker in markers}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(f"The tokenizer {path} cannot be read: {error}.") from error
         try:
             self._bpe = tokenizers.Tokenizer.from_str(json.dumps(content))

@@ -54,9 +54,13 @@ def constant_value(node: exp.Expr) -> Any:
     raise NotConstantError(node)
 
 
+ENTRIES = (exp.PropertyEQ, exp.Kwarg, exp.Slice)
+"""What an entry of a struct literal, or a named argument, is."""
+
+
 def struct_item(node: exp.Expr) -> tuple[str, Any]:
     """Key and value of one entry of a struct literal. Raises NotConstantError."""
-    if not isinstance(node, (exp.PropertyEQ, exp.Kwarg, exp.Slice)):
+    if not isinstance(node, ENTRIES):
         raise NotConstantError(node)
     return key_name(node.this), constant_value(node.expression)
 

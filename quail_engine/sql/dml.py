@@ -20,7 +20,7 @@ def select_for(text: str) -> str:
     update = tokens[0].text.upper() == "UPDATE"
     begin = 1 if update else 2  # DELETE FROM
     parts = _parts(tokens, begin)
-    assigned = _assigned(text, parts["SET"]) if update else []
+    assigned = _assigned(text, parts.get("SET", [])) if update else []
     shown = [value for value in assigned if mentions_ai(value)] or ["1"]
     sources = [_text(text, parts["target"])]
     sources += [_text(text, parts[key]) for key in ("FROM", "USING") if key in parts]

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from quail_engine.calls import Example, Options
-from quail_engine.sql.constants import NotConstantError, constant_value, key_name
+from quail_engine.sql.constants import ENTRIES, NotConstantError, constant_value, key_name
 from quail_engine.sql.source import Source
 
 KNOWN = (
@@ -51,6 +51,8 @@ def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
     values: dict[str, Any] = {}
     for node in nodes:
         for entry in node.expressions if isinstance(node, exp.Struct) else [node]:
+            if not isinstance(entry, ENTRIES):
+                raise source.error_at(node, "Options are a struct of names and values, as {'threshold': 0.6}.")
             key = key_name(entry.this)
             if key not in KNOWN:
                 near = difflib.get_close_matches(key, KNOWN, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -56,22 +57,24 @@ class Query:
         return self.source.written
 
 
+_reading = threading.Lock()
 _DEPTH = 20_000
 """Frames that reading a deeply nested statement may take; Python's own limit is for mistakes, and ends at 40 nested CASEs."""
 
 
 def analyze(text: str, statement: Statement) -> Query:
     """The `Query` of a statement that holds an AI call. Raises SqlError for everything a user can have got wrong."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEPTH))
-    try:
-        return _analyze(text, statement)
-    except RecursionError:
-        name = statement.calls[0]
-        reason = "This statement is nested too deep to be read."
-        raise SqlError(reason, text, name.start, name.end + 1, "a part of it as a CTE or table of its own") from None
-    finally:
-        sys.setrecursionlimit(before)
+    with _reading:  # the limit is all threads': one that sets it back must not do so while another reads
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, _DEPTH))
+        try:
+            return _analyze(text, statement)
+        except RecursionError:
+            name = statement.calls[0]
+            reason = "This statement is nested too deep to be read."
+            raise SqlError(reason, text, name.start, name.end + 1, "a part of it as a CTE or table of its own") from None
+        finally:
+            sys.setrecursionlimit(before)
 
 
 def settled(query: Query, columns_of: Callable[[str], Sequence[str]]) -> Query:
@@ -133,20 +136,25 @@ def _head(text: str, statement: Statement, end: int) -> str:
 
 
 def _parse(source: Source, statement: Statement) -> exp.Expr:
+    reason, place = "it is not SQL that the parser knows.", None
+    trees: Sequence[exp.Expr | None] = ()
     try:
         trees = sqlglot.parse(source.text, dialect=QuailDialect)
     except SqlglotError as problem:
-        name = statement.calls[0]
         reason, place = _problem(source, problem)
+    except RecursionError:
+        raise
+    except Exception:  # noqa: BLE001 - on text that is no SQL the parser also fails with mistakes of its own
+        pass
+    if len(trees) != 1 or trees[0] is None:
+        name = statement.calls[0]
         raise source.error(
             f"This statement calls {name.text.upper()}, and its SQL cannot be read: {reason}",
             *(place or _position(source, name)),
             "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
-        ) from None
-    (tree,) = trees
-    assert tree is not None, "statements are split before they are parsed"
-    gather_joins(tree)
-    return tree
+        )
+    gather_joins(trees[0])
+    return trees[0]
 
 
 def _problem(source: Source, problem: SqlglotError) -> tuple[str, tuple[int, int] | None]:

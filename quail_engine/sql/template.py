@@ -7,8 +7,10 @@ from sqlglot import exp
 from quail_engine.calls import Template
 from quail_engine.errors import SqlError
 from quail_engine.sql.constants import constant_text
-from quail_engine.sql.dialect import span
+from quail_engine.sql.dialect import has_span, span
 from quail_engine.sql.source import Source
+
+_MOST_DIGITS = 9  # Python refuses to read numbers of thousands of digits
 
 
 def parse_template(text: str, arguments: int, source: Source, literal: exp.Expr) -> Template:
@@ -42,7 +44,7 @@ def parse_template(text: str, arguments: int, source: Source, literal: exp.Expr)
                     f"A placeholder is a number, as {{0}}; {{{name}}} is not.",
                     f"{{{{{name}}}}} if the braces are plain text",
                 )
-            if int(name) >= arguments:
+            if len(name) > _MOST_DIGITS or int(name) >= arguments:
                 have = "no argument follows" if not arguments else f"the last argument is {{{arguments - 1}}}"
                 raise refuse(at, close - at + 1, f"{{{name}}} has no argument: {have}.", "one expression a placeholder")
             if plain:
@@ -107,7 +109,9 @@ def _pieces(node: exp.Expr) -> list[tuple[exp.Expr, bool]] | None:
         return _pieces(node.this)
     if isinstance(node, exp.DPipe):
         operands = [(_pieces(operand) or [(operand, False)]) for operand in (node.this, node.expression)]
-        return operands[0] + operands[1]
+        pieces = operands[0] + operands[1]
+        # `a | b || c` is one chain to the parser, which notes no place for its beginning.
+        return pieces if all(has_span(piece) or constant_text(piece) is not None for piece, _ in pieces) else None
     if isinstance(node, exp.Concat):
         return [(operand, True) for operand in node.expressions]
     return [(node, False)] if constant_text(node) is not None else None

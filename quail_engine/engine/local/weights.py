@@ -81,7 +81,7 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 def _read_description(folder: Path) -> Mapping[str, Any]:
     try:
         description = json.loads((folder / "quail.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _damaged(folder, f"quail.json cannot be read ({error})") from error
     if not isinstance(description, dict):
         raise _damaged(folder, "quail.json is not a mapping")
