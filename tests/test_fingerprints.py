@@ -105,6 +105,10 @@ def test_a_session_compares_with_what_was_kept(tmp_path: Path) -> None:
     session("read_only").keep_prompts("s.t", other, None)
     assert session().prompt_change("s.t", other) is not None
     assert session("off").prompt_change("s.t", other) is None
+    grouped = Session(Settings.of({"engine": "mock", "answers": {"path": str(tmp_path / "grouped"), "group_readable": True}}))
+    grouped.keep_prompts("s.t", ASKED, None)
+    (record,) = (tmp_path / "grouped" / "mock" / "tables").iterdir()
+    assert record.stat().st_mode & 0o777 == 0o640
     (record,) = (tmp_path / "mock" / "tables").iterdir()
     assert record.stat().st_mode & 0o777 == 0o600
     record.write_bytes(b"{torn")

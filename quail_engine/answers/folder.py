@@ -54,7 +54,7 @@ class Folder:
 
     def create(self) -> None:
         """Makes the folders and a `.gitignore` that keeps answers out of a repository. Raises OSError."""
-        for path in (self.root, self.segments, self.journals):
+        for path in (self.root, self.segments, self.journals, self.tables):
             files.private_folder(path)
             if self.group_readable:
                 files.share_folder(path)

@@ -30,7 +30,7 @@ class TableRecords:
         return content if isinstance(content, dict) and content.get("version") == _VERSION else None
 
     def write(self, table: str, record: dict[str, Any]) -> None:
-        files.private_folder(self._folder)
+        """The folder exists: `Folder.create` makes it, with the modes of its neighbours."""
         content = {"version": _VERSION, "table": table, **record}
         files.write_private(self._path(table), json.dumps(content, indent=1).encode())
 
