@@ -5,10 +5,10 @@
     is no gold. No row to judge is a failure, except with --empty. Each failing row carries n, the accuracy and its 95 % interval
     (Wilson's); the same is logged when the test runs, passed or not.
 #}
-{% test ai_accuracy(model, column_name, gold, key=none, at_least=none, gold_column=none) %}
+{% test ai_accuracy(model, column_name, gold, key=none, at_least=none, gold_column=none, on=none) %}
 {%- do quail_need('ai_accuracy', 'column_name', column_name, 'put the test under the column that holds the answers') -%}
 {%- do quail_need('ai_accuracy', 'gold', gold, "gold: ref('gold_tickets')") -%}
-{%- set keys = quail_keys('ai_accuracy', key) -%}
+{%- set keys = quail_keys('ai_accuracy', key or on) -%}
 {%- do quail_need_share('ai_accuracy', 'at_least', at_least) -%}
 {%- set judged %}
 with answers as (

@@ -5,11 +5,11 @@
     Without, the distance of the two distributions of labels: the share of rows that would have to change their label (half the sum of the
     differences); failing rows are the labels. NULL is a label like any other. Passes where one of the two tables is empty.
 #}
-{% test ai_drift(model, column_name, previous=none, key=none, at_most=none) %}
+{% test ai_drift(model, column_name, previous=none, key=none, at_most=none, on=none) %}
 {%- do quail_need('ai_drift', 'column_name', column_name, 'put the test under the column that holds the answers') -%}
 {%- do quail_need('ai_drift', 'previous', previous, "previous: ref('topics_last_month')") -%}
 {%- do quail_need_share('ai_drift', 'at_most', at_most) -%}
-{%- set compared = quail_drift_of_keys(model, column_name, previous, quail_keys('ai_drift', key)) if key is not none
+{%- set compared = quail_drift_of_keys(model, column_name, previous, quail_keys('ai_drift', key or on)) if key or on
     else quail_drift_of_labels(model, column_name, previous) -%}
 {%- set told -%}
 {{ compared }}

@@ -14,7 +14,7 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# `key` is its name, and not `on`, which YAML reads as true. #}
+{# `key`, or `on` for those who quote it: YAML reads a bare `on` as true, and dbt then fails before it comes here. #}
 {% macro quail_keys(test, key) -%}
     {%- do quail_need(test, 'key', key, 'key: ticket_id, or a list of columns that tell one row') -%}
     {{ return(quail_list(key)) }}

@@ -59,7 +59,7 @@ PROJECT = {
                 {
                     "name": "topic",
                     "data_tests": [
-                        check("ai_accuracy", name="good_enough", gold=GOLD_TICKETS, key="id", at_least=0.6),
+                        check("ai_accuracy", name="good_enough", gold=GOLD_TICKETS, on="id", at_least=0.6),
                         check("ai_accuracy", name="too_bad", gold=GOLD_TICKETS, key=["id", "part"], at_least=0.9),
                         check("ai_accuracy", name="other_column", gold=GOLD_TICKETS, key="id", at_least=1, gold_column="label"),
                         check(
@@ -74,7 +74,7 @@ PROJECT = {
                             "ai_accuracy", name="no_rows", gold=GOLD_TICKETS, key="id", at_least=0, config={"where": "id = 7"}
                         ),
                         check("ai_no_errors", name="no_errors", inputs=["body"]),
-                        check("ai_drift", name="little_drift", previous="ref('earlier')", key="id", at_most=0.2),
+                        check("ai_drift", name="little_drift", previous="ref('earlier')", on="id", at_most=0.2),
                         check("ai_drift", name="too_much_drift", previous="ref('earlier')", key=["id", "part"], at_most=0.1),
                         check(
                             "ai_drift",
