@@ -41,7 +41,9 @@ class Answered:
     def __str__(self) -> str:
         rate = self.tokens / self.seconds if self.seconds else 0.0
         left = self.seconds * (self.requests - self.done) / self.done if self.done else 0.0
-        done = f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s, {duration(left)} left"
+        done = f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s"
+        if left:
+            done += f", {duration(left)} left"
         return f"{done}{_recalled(self)}"
 
 

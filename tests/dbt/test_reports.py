@@ -109,6 +109,7 @@ def test_progress_is_told_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> 
         lines = [text for level, text in said.take() if level == "info"]
         assert len(lines) == 10
         assert lines[0] == "urgent: 30 of 300 answered, 310 tokens/s, 90 s left; 100 recalled (25%)"
+        assert lines[-1] == "urgent: 300 of 300 answered, 310 tokens/s; 100 recalled (25%)"
         # Many short rounds of one node are told as seldom.
         for now in range(101, 141):  # noqa: B007
             log(Asking(5, 500, 5.0, "m"))

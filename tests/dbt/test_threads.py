@@ -119,6 +119,32 @@ def test_a_text_is_cut_into_statements_once(cursor: QuailCursor) -> None:
         assert split.cache_info().misses == 1
 
 
+class Recorded:
+    """A DuckDB cursor that keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+
+    def execute(self, *sent: Any) -> None:
+        self.sent.append(sent)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "  SELECT\t0xff;; -- end ",
+        "create table t as select 'AI_FILTER(x)' as \"AI_FILTER\" /* AI_FILTER(y) */;\r\n",
+        "sélect ((",
+    ],
+)
+def test_a_statement_without_an_ai_call_is_sent_as_it_came(environment: QuailEnvironment, sql: str) -> None:
+    recorded = Recorded()
+    cursor = QuailCursor(recorded, environment.session)
+    cursor.execute(sql)
+    cursor.execute(sql, [1])
+    assert recorded.sent == [(sql,), (sql, [1])]
+
+
 def test_a_failed_statement_keeps_its_error_type(cursor: QuailCursor) -> None:
     with pytest.raises(duckdb.CatalogException, match="no_such_table"):
         cursor.execute("select AI_FILTER('is it ''urgent''?', body) from no_such_table")
