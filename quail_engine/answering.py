@@ -269,7 +269,7 @@ class Answering:
     def _estimate(self, model: Model, sample: Sequence[Request], requests: int, recalled: int) -> Asking:
         """What the round will cost."""
         tokens = count_tokens(sample).fresh * requests // len(sample)
-        return Asking(requests, tokens, tokens / model.engine.tokens_per_second, model.name, recalled)
+        return Asking(requests, tokens, tokens / model.engine.tokens_per_second, model.name, recalled, self._settings.sample)
 
     def _warn_of_refresh(self, estimate: Asking, again: int) -> None:
         if again:

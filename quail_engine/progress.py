@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -19,13 +19,22 @@ class Asking:
     seconds: float  # estimated from the engine's measured rate
     model: str
     recalled: int = 0  # inputs of this round that the store answered
+    share: float = 1.0  # of the rows that are read
 
     @property
     def cost(self) -> str:
         return f"≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)}"
 
     def __str__(self) -> str:
-        return f"asking {self.requests:,} ({self.cost}){_recalled(self)}"
+        return f"asking {self.requests:,} ({self.cost}){_recalled(self)}{self._of_all}"
+
+    @property
+    def _of_all(self) -> str:
+        if self.share == 1:
+            return ""
+        whole = replace(self, requests=round(self.requests / self.share), share=1.0, recalled=0)
+        whole = replace(whole, tokens=round(self.tokens / self.share), seconds=self.seconds / self.share)
+        return f"; a sample of {self.share:.3g} of the rows, all of them would be {whole}"
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class Settings:
     max_missing_per_round: int = 20_000_000  # inputs that a round may note, some 50 bytes each; the rest waits for the next
     missing_bytes: int = 1 << 26  # bytes of noted texts in memory; what is more waits in a temporary file
     token_budget: int = 2_048  # fresh tokens a forward pass
+    sample: float = 1.0  # share of rows that dbt reads of relations with a `quail_key`; estimates are told for all, too
     sql_dialect: str = "duckdb"
     ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
     mock_fail: str | None = None  # mock only: a document that contains this phrase fails
@@ -103,7 +104,7 @@ class Settings:
         Raises SettingsError for a value that the key cannot take.
         """
         given = {key: value for key, value in values.items() if value is not None}
-        assert given.keys() <= set(OVERRIDES), "a setting that is not a statement's"
+        assert given.keys() <= {*OVERRIDES, "sample"}, "a setting that is not a statement's"
         for name in _BUDGETS:
             if isinstance(given.get(name), (int, float)):
                 given[name] = {"statement": given[name], "model": given[name]}
@@ -160,7 +161,7 @@ def _validate(settings: Settings) -> None:
     for name, choices in _CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
-    for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0)):
+    for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0), ("sample", 1e-6, 1.0)):
         _number(settings, name, lowest, highest)
     for name in ("token_budget", "cpu_threads", "max_missing_per_round", "missing_bytes"):
         if getattr(settings, name) is not None:

@@ -18,6 +18,7 @@ from dbt_common.exceptions import DbtDatabaseError
 
 from dbt.adapters.quail import node
 from dbt.adapters.quail.environment import QuailCursor, QuailEnvironment, create
+from dbt.adapters.quail.relation import QuailRelation
 from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
 from quail_engine import QuailError, Session
 
@@ -38,6 +39,7 @@ class QuailConnectionManager(DuckDBConnectionManager):
         folder = getattr(config, "project_target_path", None)
         QuailConnectionManager._RUN_LOG = RunLog(Path(folder)) if folder else None
         QuailConnectionManager._REFRESH = node.switch("quail_refresh", node.variable(config, "quail_refresh"))
+        QuailRelation.share = node.share(config)
         if isinstance(DuckDBConnectionManager._ENV, QuailEnvironment):  # of an earlier invocation in this process
             DuckDBConnectionManager._ENV.session.start_run()
 
@@ -56,7 +58,7 @@ class QuailConnectionManager(DuckDBConnectionManager):
             connection.state = ConnectionState.FAIL
             raise FailedToConnectError(str(error)) from error
         cursor = opened.handle.cursor()
-        cursor.run_log, cursor.refresh = cls._RUN_LOG, cls._REFRESH
+        cursor.run_log, cursor.refresh, cursor.share = cls._RUN_LOG, cls._REFRESH, QuailRelation.share
         return opened
 
     @classmethod

@@ -77,6 +77,7 @@ class QuailCursor(DuckDBCursorWrapper):
         super().__init__(cursor)
         self.run_log = run_log
         self.refresh = False  # whether it asks again what was answered before this invocation, where a node does not say
+        self.share = 1.0  # of the rows that this invocation reads
         self._session = session
         self._stopped = threading.Event()
         self._busy = threading.Lock()  # held while a statement runs
@@ -141,7 +142,7 @@ class QuailCursor(DuckDBCursorWrapper):
                 self.connection,
                 node.emptied(sql),
                 node=node.unique_id,
-                overrides=node.overrides,
+                overrides={**node.overrides, "sample": self.share},
                 refresh=self.refresh if node.refresh is None else node.refresh,
                 cancelled=self._stopped,
             )

@@ -17,6 +17,7 @@ from dbt.adapters.quail import node
 from dbt.adapters.quail.catalog import catalog_table
 from dbt.adapters.quail.connections import QuailConnectionManager
 from dbt.adapters.quail.prompts import PromptChanges
+from dbt.adapters.quail.relation import QuailRelation
 from quail_engine import QuailError
 
 logger = AdapterLogger("Quail")
@@ -24,6 +25,7 @@ logger = AdapterLogger("Quail")
 
 class QuailAdapter(PromptChanges, DuckDBAdapter):
     ConnectionManager = QuailConnectionManager
+    Relation = QuailRelation
     connections: QuailConnectionManager
 
     _capabilities = CapabilityDict(

@@ -47,3 +47,13 @@ def switch(name: str, found: Any) -> bool:
     if found not in (None, True, False):
         raise DbtRuntimeError(f"{name} must be true or false, not {found!r}.")
     return bool(found)
+
+
+def share(config: Any) -> float:
+    """The share of rows to read: the variable quail_sample, else the target's setting `sample`. Raises DbtRuntimeError."""
+    settings: Settings = config.credentials.engine_settings()
+    found = variable(config, "quail_sample")
+    try:
+        return settings.with_overrides({"sample": found}).sample
+    except SettingsError as error:
+        raise DbtRuntimeError(f"The variable quail_sample: {error}") from error
