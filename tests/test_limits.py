@@ -90,6 +90,26 @@ def test_rows_that_come_out_of_other_calls(con: Connection, oracle: duckdb.DuckD
     assert con.report.asked <= asked
 
 
+@pytest.mark.parametrize(
+    ("sql", "asked"),
+    [
+        (f"with f as (select id, AI_SCORE('i1', a) as s from t where {HIT} order by id desc) select * from f limit 3", 13 * 5 // 4 + 3),
+        (f"with f as (select * from t where {HIT} order by id desc), g as (select id, few, AI_SCORE('i2', a) from f) select * from g limit 3", 171 + 3),
+        ("with f as (select *, AI_SCORE('i3', a) as s from t order by id desc), g as (select * from f) from g limit 3 offset 1", 3),
+        (f"select * from (select id, id, k from t join u using (k) where {HIT} order by id desc) limit 2", 12 * 5 // 4),
+        ("with f as (select id, AI_SCORE('i4', few) as s from t) select * from f order by s, id limit 1", 3),
+        ("with f as (select id, AI_SCORE('i5', few) as s from t order by id) select * from f union all select * from f limit 1", 3),
+        ("with f as (select id, AI_SCORE('i6', few) as s from t order by id limit 4) select * from f limit 1", 3),
+        ("with f as (select k, sum(AI_SCORE('i7', few)) as s from t group by k order by k) select * from f limit 1", 3),
+    ],
+)  # fmt: skip
+def test_limit_over_a_query_that_is_passed_on(oracle: duckdb.DuckDBPyConnection, sql: str, asked: int) -> None:
+    with quail_engine.connect(engine="mock") as con:
+        con.sql(TABLES)
+        assert con.sql(sql).equals(oracle.sql(sql).to_arrow_table())
+        assert con.report.asked <= asked
+
+
 def test_calls_that_wait_for_each_other(con: Connection, oracle: duckdb.DuckDBPyConnection) -> None:
     # The branch is asked only where the condition is TRUE.
     first = con.sql("select id from t where id < 10 and AI_FILTER('c1', a)").num_rows

@@ -17,11 +17,12 @@ from quail_engine.sql.aliases import is_within, item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped, guard_of
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, holds_ai, is_inner, operands, place_of
+from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, visible_ctes
 from quail_engine.sql.source import Source
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
+_PASSES_ON = ("expressions", "from_", "with_", "limit", "offset")
 _ALL_ROWS = ("group", "having", "distinct", "sample")
 
 
@@ -68,25 +69,30 @@ class RowLimit:
 
 def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction], source: Source) -> RowLimit | None:
     """What a query that gives fewer rows than it reads need not ask; None where it asks about all rows."""
-    select = _unwrapped(tree)
+    outermost = _unwrapped(tree)
+    select = _behind_stars(outermost)
     if not isinstance(select, exp.Select) or any(select.args.get(key) for key in _ALL_ROWS) or grouped(select):
         return None
-    cuts = [select.args[key] for key in ("limit", "offset") if select.args.get(key) is not None]
+    limit, offset = outermost.args.get("limit"), outermost.args.get("offset")
+    if select is not outermost and (select.args.get("limit") or select.args.get("offset")):
+        return None
+    cuts = [cut for cut in (limit, offset) if cut is not None]
     items = select.expressions
     if not (cuts or select.args.get("qualify")) or not items or not has_span(items[-1]):
         return None
-    conjuncts = _stopping(select, nodes)
+    stops = _number(limit) and (offset is None or _number(offset) is not None)
+    conjuncts = _stopping(select, nodes) if stops else ()
     shown = tuple(Shown(i, guard_of(node, source, asking=True)) for i, node in enumerate(nodes) if _only_shows(node, select))
     if not (conjuncts or shown):
         return None
     return RowLimit(
         conjuncts=conjuncts,
-        rows=_number(select.args.get("limit")) or 0,
-        offset=_number(select.args.get("offset")) or 0,
+        rows=_number(limit) or 0,
+        offset=_number(offset) or 0,
         shown=shown,
         items_end=span(items[-1])[1],
         cut=(min(span(cut)[0] for cut in cuts), max(span(cut)[1] for cut in cuts)) if cuts else (0, 0),
-        another_key=_another_key(select) if cuts else "",
+        another_key=_another_key(select) if cuts and select is outermost else "",
         ordered=select.args.get("order") is not None,
     )
 
@@ -105,6 +111,31 @@ def _unwrapped(tree: exp.Expr) -> exp.Expr:
     ):
         tree = tree.this
     return tree
+
+
+def _behind_stars(query: exp.Expr) -> exp.Expr:
+    """The query whose rows come out: of `with final as (select …) select * from final limit 5` the one in brackets."""
+    select = query
+    while isinstance(select, exp.Select) and (inner := _passed_on(select, query)) is not None:
+        select = inner
+    return select
+
+
+def _passed_on(select: exp.Select, query: exp.Expr) -> exp.Select | None:
+    """The query inside, where a query gives its rows as they are: SELECT * from it alone, and nobody else reads it."""
+    bare = all(isinstance(item, exp.Star) and not any(item.args.values()) for item in select.expressions)
+    relation = select.args["from_"].this if select.args.get("from_") is not None else None
+    if not bare or relation is None or any(value for key, value in select.args.items() if key not in _PASSES_ON):
+        return None
+    if any(value for key, value in relation.args.items() if key not in ("this", "alias")) or relation.alias_column_names:
+        return None
+    inner = relation.this if isinstance(relation, exp.Subquery) else None
+    if isinstance(relation, exp.Table):
+        name = relation.name.lower()
+        ctes = [cte for cte in visible_ctes(select) or () if name_of(cte) == name and not cte.alias_column_names]
+        read = sum(1 for table in query.find_all(exp.Table) if table.name.lower() == name)
+        inner = ctes[0].this if len(ctes) == 1 and read == 1 else None
+    return inner if isinstance(inner, exp.Select) else None
 
 
 def _only_shows(node: AiFunction, select: exp.Select) -> bool:
@@ -139,8 +170,7 @@ def _stopping(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunct
     """The conditions at which a query may stop as soon as it has its rows; none where it may not, or has none."""
     if not joins_only_drop(select) or select.args.get("qualify") or any(item.find(exp.Window) for item in select.expressions):
         return ()
-    rows, offset = select.args.get("limit"), select.args.get("offset")
-    if not _number(rows) or (offset is not None and _number(offset) is None) or not _order_is_known(select):
+    if not _order_is_known(select):
         return ()
     deciding = [node for node in nodes if not _in_select_list(node, select)]
     conjuncts = _conjuncts(select, nodes)
