@@ -26,11 +26,11 @@ def report(**counts: int) -> RunReport:
     ("rows", "made", "message"),
     [
         (1204, REPORT, "1,204 rows, 312 asked, 892 recalled, 3k tok/s"),
-        (1, report(failed=12), "1 row, 312 asked, 892 recalled, 12 failed (NULL in their rows), 3k tok/s"),
+        (1, report(failed=12), "1 row, 312 asked, 892 recalled, 12 failed (NULL: quail answers errors), 3k tok/s"),
         (
             -1,
             report(failed=1, overlong=2),
-            "312 asked, 892 recalled, 1 failed and 2 overlong (NULL in their rows), 3k tok/s",
+            "312 asked, 892 recalled, 1 failed and 2 overlong (NULL: quail answers errors), 3k tok/s",
         ),
         (0, RunReport(recalled=3), "0 rows, 0 asked, 3 recalled"),
         (0, None, "0 rows"),
@@ -74,7 +74,7 @@ def test_the_end_of_a_run_sums_up(tmp_path: Path) -> None:
     log.append("model.p.a", "select 2", report(asked=1, recalled=0, failed=1))
     log.append("test.p.b", "select 3", RunReport(recalled=7))
     assert log.summary() == (
-        "2 nodes with AI calls, 313 asked, 899 recalled, 1 failed (NULL in their rows), 18k tokens in 6.0 s"
+        "2 nodes with AI calls, 313 asked, 899 recalled, 1 failed (NULL: quail answers errors), 18k tokens in 6.0 s"
     )
     log.append("test.p.b", "select 3", RunReport(recalled=7))
     assert log.summary() == "1 node with AI calls, 0 asked, 7 recalled"
