@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -29,6 +29,8 @@ from quail_engine.prompts.request import Ids, Logits, Request
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.settings import Settings
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, labelled, may_repeat
+
+_LOOK_SECONDS = 0.1  # how often a statement that waits for the model looks whether it was cancelled
 
 _NOT_FINITE = "the engine gave no finite number"
 _NO_LABELS = "its labels are no list of two or more different ones"
@@ -160,7 +162,7 @@ class Answering:
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
-        with self._lock, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
+        with self._turn(), closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
             round_ = _Round(waiting, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
                 with closing(inquiry.taken()) as missing:
@@ -175,6 +177,21 @@ class Answering:
                 round_.repeats.settle()
         for inquiry in inquiries:
             _refuse_failures(inquiry)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The model's lock, which a statement that is cancelled while it waits does not wait for."""
+        while not self._lock.acquire(timeout=_LOOK_SECONDS):
+            self._stop_if_cancelled()
+        try:
+            self._stop_if_cancelled()
+            yield
+        finally:
+            self._lock.release()
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise QuailError("The statement was cancelled. What was answered so far is kept.")
 
     def _sift(self, model: Model, inputs: Inputs, round_: _Round) -> None:
         """Settles the inputs that need no request; the others wait."""
@@ -294,8 +311,7 @@ class Answering:
         requests = [p.request for p in pending]
         reads: dict[int, dict[int, Logits]] = {}  # of requests that are read in several batches or places
         for batch in schedule(requests, self._settings.token_budget):
-            if self._cancelled.is_set():
-                raise QuailError("The statement was cancelled. What was answered so far is kept.")
+            self._stop_if_cancelled()
             begun = time.perf_counter()
             scores = _scored(model, batch)
             spent = time.perf_counter() - begun
