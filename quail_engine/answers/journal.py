@@ -147,6 +147,7 @@ class Writer:
         try:
             files.try_lock(writer._descriptor)
             writer._write(MAGIC)
+            writer.sync()  # a name without its magic line, after a power cut, would be a file that nobody takes up again
             hidden.rename(path)
             files.sync_folder(path.parent)
         except OSError:
