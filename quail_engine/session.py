@@ -6,7 +6,9 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -131,7 +133,11 @@ class Session:
         return None if record is None else Fingerprint.from_record(record)
 
     def check(self) -> list[tuple[str, str]]:
-        """What a user wants to know before a run: verifies and loads the model, answers one question. Raises QuailError."""
+        """What a user wants to know before a run: tries the answer store, verifies and loads the model, answers one question.
+
+        Raises QuailError.
+        """
+        self._store.try_write()
         if self.settings.engine == "local":
             from quail_engine.models import check
 
@@ -142,12 +148,13 @@ class Session:
             self.execute(connection, _CHECK, listener=lambda event: None)
             answer = connection.fetchall()[0][0]
         return [
+            ("versions", _versions()),
             ("engine", self.settings.engine),
             ("model", model.name),
             ("weights", model.engine.weights if self.settings.engine == "mock" else f"sha256 {model.engine.weights}"),
             ("prompt layout", model.prompter.layout),
-            ("answers", self._store.place),
-            ("rate", f"about {model.engine.tokens_per_second:,.0f} tokens/s"),
+            ("answers", f"{self._store.place} ({self.settings.answers.mode})"),
+            ("device", f"{model.engine.device}, {model.engine.dtype}, about {model.engine.tokens_per_second:,.0f} tokens/s"),
             ("test question", f"answered {answer}"),
         ]
 
@@ -171,6 +178,15 @@ class Session:
             if name not in self._models:
                 self._models[name] = _load(name, self.settings, self._store, self._tokens)
             return self._models[name]
+
+
+def _versions() -> str:
+    """Of what answers depend on, as far as it is installed: without the extra `local` there is no torch."""
+    found = []
+    for name in ("dbt-quail", "duckdb", "torch"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found)
 
 
 def _token_store(settings: Settings) -> TokenStore:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -159,6 +160,13 @@ class AnswerStore:
             with self._lock, self._writing():
                 self._folder.create()
                 TableRecords(self._folder.tables).write(table, record)
+
+    def try_write(self) -> None:
+        """Makes the folder, and a file in it that is gone afterwards: whether answers can be kept, before any is paid for."""
+        if self._folder and self._mode == "read_write":
+            with self._writing():
+                self._folder.create()
+                tempfile.TemporaryFile(dir=self._folder.journals).close()
 
     def flush(self) -> None:
         """Returns when everything remembered is on disk and would survive a power cut."""

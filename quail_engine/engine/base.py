@@ -27,6 +27,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def device(self) -> str:
+        """Where it computes, for people: 'cpu', or the name of an accelerator."""
+        ...
+
+    @property
     def tokens_per_second(self) -> float:
         """Expected rate of fresh tokens, measured on this machine; for estimates only."""
         ...

@@ -19,6 +19,7 @@ class MockEngine:
     weights = "mock/1"
     precision = "full"
     dtype = "float32"
+    device = "none"
     tokens_per_second = 1e7
 
     def __init__(self, rules: Rules) -> None:

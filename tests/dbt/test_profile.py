@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
+import duckdb
 import pytest
 import yaml
 from dbt.adapters.factory import get_include_paths, load_plugin
@@ -75,9 +77,20 @@ def test_a_wrong_profile_is_refused(tmp_path: Path, keys: dict[str, Any], messag
 
 
 def test_debug_answers_a_question(project: Any) -> None:
-    _, output = run_dbt_and_capture(["debug"])
-    assert "answers" in output
-    assert "All checks passed!" in output
+    for _ in range(2):  # the second time the answer is recalled
+        _, output = run_dbt_and_capture(["debug"])
+        assert f"versions: dbt-quail {version('dbt-quail')}, duckdb {duckdb.__version__}" in output
+        assert f"answers: {Path(project.project_root) / '.quail' / 'answers' / 'mock'} (read_write)" in output
+        assert "device: none, float32" in output
+        assert "test question: answered" in output
+        assert "All checks passed!" in output
+
+
+def test_debug_tries_the_answer_store(project: Any, profiles_root: Path) -> None:
+    use(profiles_root, {"engine": "mock", "answers": "dbt_project.yml"})
+    _, output = run_dbt_and_capture(["debug"], expect_pass=False)
+    assert "cannot be written" in output
+    assert "set `answers` to another folder" in output
 
 
 def use(profiles_root: Path, quail: dict[str, Any]) -> None:

@@ -65,6 +65,10 @@ class LocalEngine:
         return str(self._dtype).removeprefix("torch.")
 
     @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
     def tokens_per_second(self) -> float:
         return self._tokens_per_second
 
