@@ -10,7 +10,8 @@
     {%- set rebuilt = adapter.compile_again(config) -%}
     {%- do context.update({'sql': rebuilt, 'compiled_code': rebuilt}) -%}
   {%- endif -%}
-  {%- set relations = materialization_incremental_duckdb() -%}
+  {#- As one macro: dbt runs a Python model only where its statement stands directly in a materialization. -#}
+  {%- set relations = materialization_incremental_duckdb.call_macro() -%}
   {%- if model.language == 'sql' and not flags.EMPTY -%}
     {%- do adapter.keep_prompts(config, this) -%}
   {%- endif -%}

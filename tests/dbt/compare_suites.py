@@ -22,6 +22,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 Outcomes = dict[str, str]  # of each test, by its name
@@ -97,7 +98,7 @@ def report(outcomes: dict[str, Outcomes], console: Console) -> list[str]:
     for name in sorted(duckdb | quail):
         pair = duckdb.get(name, "absent"), quail.get(name, "absent")
         if pair not in (("passed", "passed"), ("skipped", "skipped")):
-            others.add_row(name, *pair)
+            others.add_row(escape(name), *pair)
     console.print(others)
     return sorted(name for name in duckdb if duckdb[name] == "passed" and quail.get(name) != "passed")
 

@@ -15,8 +15,9 @@ EVERYDAY = frozenset(
         *("TestIncremental", "TestMicrobatch", "TestMergeExcludeColumns", "TestSnapshotCheckCols", "TestSnapshotTimestamp"),
         *("TestConstraintsRollback", "TestIncrementalContractSqlHeader", "TestPersistDocs", "TestCachingLowercaseModel"),
         *("TestUDFsBasic", "TestSQLUDAF", "TestBodies", "TestAFunctionThatAsks", "TestPythonUDFNotSupported"),
-        *("TestPrePostModelHooks", "TestPrePostRunHooks", "TestAfterRunHooks", "TestQueryComments", "TestPythonModel"),
-        *("TestNull", "TestSampleMode", "TestShowLimit", "TestStoreTestFailures", "TestUnitTestInvalidInput"),
+        *("TestPrePostModelHooks", "TestPrePostRunHooks", "TestAfterRunHooks", "TestQueryComments"),
+        *("TestPythonModel", "TestPythonIncremental", "TestSampleMode", "TestShowLimit", "TestNull"),
+        *("TestStoreTestFailures", "TestUnitTestInvalidInput"),
     }
 )
 
