@@ -238,7 +238,7 @@ class Resolver:
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         inquiry = self._look_ups.inquiry(step.ask.call)
         positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
-        while len(inquiry.missing):
+        while inquiry.waits:
             self._answering.answer(self._services.model(inquiry.model), [inquiry])
             positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
         self._joined += len(pairs)

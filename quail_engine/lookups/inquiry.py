@@ -127,6 +127,11 @@ class Inquiry:
         self.asked += asked
         self.failed += failed
 
+    @property
+    def waits(self) -> bool:
+        """Whether anything is missing, or could not be written down."""
+        return bool(len(self.missing) or self._disk_error)
+
     def taken(self) -> Spill:
         """What is missing, to be answered and closed by the caller; the next round begins with nothing.
 

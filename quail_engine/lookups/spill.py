@@ -82,8 +82,9 @@ def _parts(batches: Iterator[pa.RecordBatch], rows: int, bytes_: int) -> Iterato
     part: list[pa.RecordBatch] = []
     held = size = 0
     for batch in batches:
-        for start in range(0, batch.num_rows, rows):
-            piece = batch.slice(start, rows)
+        step = min(rows, max(1, bytes_ * batch.num_rows // max(1, batch.nbytes)))
+        for start in range(0, batch.num_rows, step):
+            piece = batch.slice(start, step)
             if part and (held + piece.num_rows > rows or size + piece.nbytes > bytes_):
                 yield _joined(part)
                 part, held, size = [], 0, 0

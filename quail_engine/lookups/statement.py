@@ -197,7 +197,7 @@ class StatementLookUps:
             _by_tag[tag].noting = False
 
     def missing(self) -> list[Inquiry]:
-        return [inquiry for inquiry in self.inquiries.values() if len(inquiry.missing)]
+        return [inquiry for inquiry in self.inquiries.values() if inquiry.waits]
 
     @property
     def rows(self) -> int:
