@@ -37,7 +37,8 @@ duckdb-suite: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group duckdb-suite
 	$(BIN)/python tests/dbt/compare_suites.py
 
-# Generated queries against rows and bounds, 2,000 of them, and how often each case occurred: a few minutes.
+# Generated queries against rows and bounds, 2,000 new ones each time, and how often each case occurred: a few minutes.
+# QUAIL_SEED=… draws those of a run again that printed this seed.
 exactness: $(STAMP)
 	QUAIL_DIFFERENTIAL=2000 $(BIN)/python -m pytest tests/exactness
 

@@ -197,9 +197,11 @@ def _column_of(name: str, scope: exp.Select) -> str:
     """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
     if not name:
         return ""
-    for column in scope.find_all(exp.Column):
-        # Not a key of the join: DuckDB would read it from the other side, and push the call below the join all the same.
-        plain = not isinstance(column.this, exp.Star) and not column.args.get("db") and not isinstance(column.parent, exp.EQ)
-        if plain and table_of(column) == name.lower() and column.find_ancestor(exp.Select) is scope:
+    columns = [c for c in scope.find_all(exp.Column) if table_of(c) == name.lower() and c.find_ancestor(exp.Select) is scope]
+    # Not a key of a join: DuckDB would read it from the other side, and push the call below the join all the same.
+    keys = {column.name.lower() for column in columns if isinstance(column.parent, exp.EQ)}
+    for column in columns:
+        plain = not isinstance(column.this, exp.Star) and not column.args.get("db")
+        if plain and column.name.lower() not in keys:
             return f"{quoted(name)}.{quoted(column.name)}"
     return f"hash({quoted(name)})"  # not IS NULL, which DuckDB knows to be FALSE and drops

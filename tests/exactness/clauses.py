@@ -13,7 +13,8 @@ from positions import Query, position, sites_of
 def _where(w: Writer) -> Query:
     scope = w.scope()
     asked = w.ask(scope)
-    return Query(f"select {scope.shown} {scope.source} where {asked.sql}", (*scope.sites, scope.site("where", asked, True)))
+    shown = w.one(scope.shown, scope.join_keys)
+    return Query(f"select {shown} {scope.source} where {asked.sql}", (*scope.sites, scope.site("where", asked, True)))
 
 
 @position("where: several conditions", 2)

@@ -35,6 +35,11 @@ class Scope:
         return ", ".join(self.keys)
 
     @property
+    def join_keys(self) -> str:
+        """The columns that join its tables, as a select list."""
+        return ", ".join((self.key, *(f"{key.split('.')[0]}.k" for key in self.keys[1:])))
+
+    @property
     def joins(self) -> tuple[str, ...]:
         return tuple(kind for kind, _ in self.joined)
 

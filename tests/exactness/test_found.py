@@ -14,6 +14,7 @@ import quail_engine
 TABLES = """
 create table t as select i as id, i % 4 as k, 'late ' || i as a from range(8) r(i);
 create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
+create table s as select 2 * i as k, 'text ' || i as b from range(3) r(i);
 """
 
 
@@ -62,6 +63,10 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         # DuckDB lost its database over a test of membership in the first ON.
         ("select t.id, w.uid from t left join u on t.k = u.k and AI_FILTER('q', t.a) full join u w on t.id >= w.uid", 8),
         ("select t.id, w.uid from t full join u on AI_FILTER('q', u.c) join u w on t.id >= w.uid", 2),
+        # A dependency is no key of the join, though the select list shows it: keys leave four rows of t, two of u, three of t.
+        ("select u.k from u join t on t.k = u.k where AI_CLASSIFY(t.a, ['x', 'y']) = 'x'", 4),
+        ("select t.k from t left join u on u.k = t.k and AI_CLASSIFY(u.c, ['x', 'y']) = 'x'", 2),
+        ("select s.k from s left join t on t.id = s.k and AI_CLASSIFY(t.a, ['x', 'y']) = 'x'", 3),
         # What names a group in IN: not a column of a join that only drops, and no value of UNNEST.
         (
             "select id from t where k in (select i.k from u i anti join u j on i.uid > j.uid where AI_FILTER(PROMPT('Does it mention ''word''? {0}', i.c)))",
