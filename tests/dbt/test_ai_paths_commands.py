@@ -164,7 +164,7 @@ class TestCommands:
         # Only the failed one is asked again.
         results, output = run_dbt_and_capture(["run", "-s", "many", "--vars", "{whole: 29}"])
         assert costs(results) == {"many": (1, 29)}
-        assert "30 rows, 1 asked, 29 recalled, 1 failed (NULL: quail answers errors)" in output
+        assert "30 rows, 1 asked, 29 recalled, 1 failed (NULL: quail answers --mock errors)" in output
 
     def test_clone_asks_nothing(self, project: Any, built: dict[str, Any], every_line: EveryLine, tmp_path: Path) -> None:
         for name in ("manifest.json", "run_results.json"):

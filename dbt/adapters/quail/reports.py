@@ -62,7 +62,8 @@ def _message(rows: int | None, report: RunReport | None) -> str:
 def _counts(report: RunReport) -> list[str]:
     counts = [f"{report.asked:,} asked", f"{report.recalled:,} recalled"]
     missing = [f"{n:,} {what}" for n, what in ((report.failed, "failed"), (report.overlong, "overlong")) if n]
-    return counts + ([f"{' and '.join(missing)} (NULL: quail answers errors)"] if missing else [])
+    listed = "quail answers --mock errors" if report.model == "mock" else "quail answers errors"
+    return counts + ([f"{' and '.join(missing)} (NULL: {listed})"] if missing else [])
 
 
 class RunLog:
