@@ -5,28 +5,26 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quail_engine.answers import Answer, AnswerStore, answer_keys, question_key, truncated_key
+from quail_engine.answers import Answer, answer_keys, truncated_key
 from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import count_tokens, schedule
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task
-from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError, QuailError
 from quail_engine.lookups import Inquiry
+from quail_engine.model import Model
 from quail_engine.progress import Answered, Asking, Listener, Warned
-from quail_engine.prompts.prompter import Prompt, Prompter
+from quail_engine.prompts.prompter import Prompt
 from quail_engine.prompts.request import Ids, Logits, Request
-from quail_engine.prompts.token_store import TokenStore
 from quail_engine.settings import Settings
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, labelled, may_repeat
 
@@ -40,51 +38,6 @@ _TOKENS_A_BYTE = 4
 
 _RATIO_FROM = 20
 """Asked rows from which on the share of failed ones can fail a statement."""
-
-
-class Model:
-    """Everything that answers for one model. Its engine is loaded at the first question that the store cannot answer."""
-
-    def __init__(
-        self,
-        name: str,
-        identity: tuple[str, str],
-        prompter: Prompter,
-        load: Callable[[], Engine],
-        store: AnswerStore,
-        tokens: TokenStore,
-    ) -> None:
-        """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key."""
-        self.name = name
-        self.prompter = prompter
-        self.store = store
-        self.tokens = tokens
-        self._identity = identity
-        self._told: set[Question] = set()  # whose earlier layouts were looked at
-        self._load = load
-
-    @cached_property
-    def engine(self) -> Engine:
-        engine = self._load()
-        assert (engine.weights, engine.precision) == self._identity, (
-            "the engine holds other weights than its answers are kept under"
-        )
-        return engine
-
-    def question_key(self, question: Question) -> bytes:
-        return question_key(*self._identity, self.prompter.layout, question)
-
-    def left_behind(self, question: Question) -> int:
-        """Stored answers to the question under earlier versions of the layout; told once a question, else 0."""
-        name, _, version = self.prompter.layout.rpartition("/")
-        if int(version) == 1 or question in self._told:
-            return 0
-        self._told.add(question)
-        return self.store.count([question_key(*self._identity, f"{name}/{n}", question) for n in range(1, int(version))])
-
-    def close(self) -> None:
-        if "engine" in self.__dict__:
-            self.engine.close()
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from quail_engine.answering import Answering, Model, Tally, Terms
+from quail_engine.answering import Answering, Tally, Terms
 from quail_engine.errors import QuailError
 from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, probability
+from quail_engine.model import Model
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings

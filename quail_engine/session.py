@@ -16,13 +16,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from quail_engine.answering import Model, Terms
+from quail_engine.answering import Terms
 from quail_engine.answers import AnswerStore
 from quail_engine.budgets import Budgets, Spent
-from quail_engine.errors import EngineError, QuailError, SettingsError, SqlError
+from quail_engine.errors import QuailError, SettingsError, SqlError
 from quail_engine.execute import Deliver, execute, plan_text
 from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
+from quail_engine.model import Model, load_model
 from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
@@ -176,7 +177,7 @@ class Session:
     def _model(self, name: str) -> Model:
         with self._loading:
             if name not in self._models:
-                self._models[name] = _load(name, self.settings, self._store, self._tokens)
+                self._models[name] = load_model(name, self.settings, self._store, self._tokens)
             return self._models[name]
 
 
@@ -195,30 +196,6 @@ def _token_store(settings: Settings) -> TokenStore:
     if settings.engine == "mock" or settings.tokens == "off" or path is None or is_url(path):
         return TokenStore(None, keep=False)
     return TokenStore(Path(path).expanduser().absolute().parent / "tokens", keep=settings.tokens == "keep")
-
-
-def _load(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:
-    """A model by name. Heavy imports happen here; weights are not read before the first question."""
-    if settings.engine == "mock":
-        from quail_engine.engine.mock import MockEngine
-        from quail_engine.engine.rules import Rules
-        from quail_engine.prompts.bytes import BytePrompter
-
-        engine = MockEngine(Rules(settings.mock_fail, settings.mock_margin))
-        return Model("mock", (engine.weights, engine.precision), BytePrompter(), lambda: engine, store, tokens)
-    from quail_engine.engine import load_engine
-    from quail_engine.models import find
-
-    folder = find(name, settings.models_path)
-    try:
-        from quail_engine.prompts.chat import prompter_for
-    except ModuleNotFoundError as error:
-        raise EngineError(
-            f"engine: local needs the library {error.name!r}, which is not installed. "
-            "Install it with pip install 'dbt-quail[local]', or set engine: mock to run without a model."
-        ) from error
-    identity = (folder.source_sha256, "full")
-    return Model(name, identity, prompter_for(folder.path), lambda: load_engine(folder.path, settings), store, tokens)
 
 
 @dataclass(frozen=True)

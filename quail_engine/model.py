@@ -1,0 +1,83 @@
+"""A model as a session has it: how it is asked, the engine that answers, and where its answers are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from quail_engine.answers import AnswerStore, question_key
+from quail_engine.calls import Question
+from quail_engine.engine.base import Engine
+from quail_engine.errors import EngineError
+from quail_engine.prompts.prompter import Prompter
+from quail_engine.prompts.token_store import TokenStore
+from quail_engine.settings import Settings
+
+
+class Model:
+    """Everything that answers for one model. Its engine is loaded at the first question that the store cannot answer."""
+
+    def __init__(
+        self,
+        name: str,
+        identity: tuple[str, str],
+        prompter: Prompter,
+        load: Callable[[], Engine],
+        store: AnswerStore,
+        tokens: TokenStore,
+    ) -> None:
+        """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key."""
+        self.name = name
+        self.prompter = prompter
+        self.store = store
+        self.tokens = tokens
+        self._identity = identity
+        self._told: set[Question] = set()  # whose earlier layouts were looked at
+        self._load = load
+
+    @cached_property
+    def engine(self) -> Engine:
+        engine = self._load()
+        assert (engine.weights, engine.precision) == self._identity, (
+            "the engine holds other weights than its answers are kept under"
+        )
+        return engine
+
+    def question_key(self, question: Question) -> bytes:
+        return question_key(*self._identity, self.prompter.layout, question)
+
+    def left_behind(self, question: Question) -> int:
+        """Stored answers to the question under earlier versions of the layout; told once a question, else 0."""
+        name, _, version = self.prompter.layout.rpartition("/")
+        if int(version) == 1 or question in self._told:
+            return 0
+        self._told.add(question)
+        return self.store.count([question_key(*self._identity, f"{name}/{n}", question) for n in range(1, int(version))])
+
+    def close(self) -> None:
+        if "engine" in self.__dict__:
+            self.engine.close()
+
+
+def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:
+    """A model by name. Heavy imports happen here; weights are not read before the first question."""
+    if settings.engine == "mock":
+        from quail_engine.engine.mock import MockEngine
+        from quail_engine.engine.rules import Rules
+        from quail_engine.prompts.bytes import BytePrompter
+
+        engine = MockEngine(Rules(settings.mock_fail, settings.mock_margin))
+        return Model("mock", (engine.weights, engine.precision), BytePrompter(), lambda: engine, store, tokens)
+    from quail_engine.engine import load_engine
+    from quail_engine.models import find
+
+    folder = find(name, settings.models_path)
+    try:
+        from quail_engine.prompts.chat import prompter_for
+    except ModuleNotFoundError as error:
+        raise EngineError(
+            f"engine: local needs the library {error.name!r}, which is not installed. "
+            "Install it with pip install 'dbt-quail[local]', or set engine: mock to run without a model."
+        ) from error
+    identity = (folder.source_sha256, "full")
+    return Model(name, identity, prompter_for(folder.path), lambda: load_engine(folder.path, settings), store, tokens)
