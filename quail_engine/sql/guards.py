@@ -14,7 +14,7 @@ from sqlglot import exp
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, Place, holds_ai, is_inner, kind_of, operands, relations, table_of
+from quail_engine.sql.scopes import Clause, Place, holds_ai, is_inner, kind_of, name_of, operands, relations, table_of
 from quail_engine.sql.source import Source, quoted
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
@@ -33,8 +33,9 @@ def guard_of(call: AiFunction, source: Source, asking: bool = False) -> str:
     while around is not None and not isinstance(around, _BOUNDARIES):
         conditions += _conditions(child, around, source, asking)
         child, around = around, around.parent
-    if isinstance(around, exp.Where) and isinstance(around.parent, exp.Select):
-        conditions += _met_by_joins(around.parent, source)
+    select = around.parent if isinstance(around, exp.Where) else around
+    if isinstance(select, exp.Select) and (select is not around or (_is_item(child, select) and _may_be_filtered(select))):
+        conditions += _met_by_joins(select, source)
     return " AND ".join(dict.fromkeys(conditions))
 
 
@@ -47,7 +48,7 @@ def reached_of(place: Place) -> tuple[tuple[int, int], ...]:
     if not isinstance(select, exp.Select) or place.clause < Clause.WHERE:
         return ()
     above = place.clause > Clause.WHERE
-    if above and (select.parent is None or grouped(select) or select.args.get("distinct")):
+    if above and not _may_be_filtered(select):
         return ()
     joins = (select.args.get("joins") or ()) if joins_only_drop(select) else ()
     ons = [join.args["on"] for join in joins if is_inner(join) and join.args.get("on") is not None]
@@ -55,6 +56,15 @@ def reached_of(place: Place) -> tuple[tuple[int, int], ...]:
     if above and select.args.get("where") is not None:
         parts += operands(select.args["where"].this, exp.And)
     return tuple(span(part) for part in parts if has_span(part) and part.find(exp.Query) is None and not _names_items(part))
+
+
+def _is_item(part: exp.Expr, select: exp.Select) -> bool:
+    return any(part is item for item in select.expressions)
+
+
+def _may_be_filtered(select: exp.Select) -> bool:
+    """Whether DuckDB may evaluate a condition of a query around where this one's own conditions stand."""
+    return select.parent is not None and not grouped(select) and not select.args.get("distinct")
 
 
 def _is_key(part: exp.Expr) -> bool:
@@ -152,12 +162,23 @@ def depends_of(call: AiFunction, place: Place, source: Source) -> tuple[str, ...
     if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
         return ()
     joined = list(relations(scope, place.join))
-    if len(joined) < 2 or (place.clause > Clause.WHERE and grouped(scope) and not _inside_aggregate(call, scope)):
+    if (len(joined) < 2 and not _reads_outside(scope, joined)) or (
+        place.clause > Clause.WHERE and grouped(scope) and not _inside_aggregate(call, scope)
+    ):
         return ()
     names = _names(joined)
     read = {table_of(column) for column in call.find_all(exp.Column)}
     found = (_column_of(name, scope) for name in names if names.count(name) == 1 and name.lower() not in read)
     return tuple(column for column in found if column)
+
+
+def _reads_outside(scope: exp.Select, joined: Sequence[exp.Expr]) -> bool:
+    """Whether a query inside names a column of a query around it, whose row DuckDB joins to its own rows."""
+    if scope.parent is None:
+        return False
+    own = {"", *map(name_of, joined), *(name_of(join.this) for join in scope.args.get("joins") or ())}
+    columns = (column for column in scope.find_all(exp.Column) if column.find_ancestor(exp.Select) is scope)
+    return any(table_of(column) not in own for column in columns)
 
 
 def _names(joined: Sequence[exp.Expr]) -> list[str]:

@@ -76,6 +76,26 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
             "select id from t where k in (select unnest([k, k + 1]) from u where AI_FILTER(PROMPT('Does it mention ''word''? {0}', c)))",
             2,
         ),
+        # A key that the subquery's equality gives the outer row: it told no partner, and the call was asked below the join.
+        (
+            "select t.id, (select count(*) from u i where i.k = t.k and AI_CLASSIFY(t.a, ['x', 'y']) = 'x' and i.k = 3) as n from t",
+            0,
+        ),
+        (
+            "select id from t where exists (select 1 from u where u.k = t.k and AI_CLASSIFY(t.a, ['x', 'y']) = 'x' and u.k = 3)",
+            0,
+        ),
+        # A condition on the answer of a query inside, which DuckDB evaluates below its SEMI or ANTI join.
+        ("select d.id from (select t.id, AI_FILTER('q', t.a) as x from t anti join u on t.k - 10 < u.k) d where d.x", 0),
+        (
+            "select d.id from (select t.id, AI_CLASSIFY(t.a, ['x', 'y']) as x from t semi join u on t.k = u.k) d where d.x = 'x'",
+            4,
+        ),
+        # A second LIMIT or OFFSET inside cuts what is certain, not what is open.
+        (
+            "select * from (select * from (select id from t where AI_FILTER(PROMPT('Does it mention ''late''? {0}', a))) offset 2) limit 3",
+            8,
+        ),
     ],
 )
 def test_rows_and_requests(sql: str, most: int, oracle: duckdb.DuckDBPyConnection, database: duckdb.DuckDBPyConnection) -> None:
