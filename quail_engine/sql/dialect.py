@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import TokenType
 Parsed = TypeVar("Parsed")
 
 _SPAN = "quail_span"
+_FROM_SPAN = "quail_from_span"
 
 AI_FUNCTIONS = ("AI_FILTER", "AI_JOIN", "AI_SCORE", "AI_CLASSIFY", "AI_CLASSIFY_SCORES")
 GENERATIVE_FUNCTIONS = (
@@ -66,6 +67,25 @@ def _noting(method: Callable[..., Parsed]) -> Callable[..., Parsed]:
     return parse
 
 
+def _noting_inside(method: Callable[..., Parsed]) -> Callable[..., Parsed]:
+    """Wraps the parser method of FROM: its relation knows the clause's span, too."""
+
+    def parse(self: Any, *args: Any, **kwargs: Any) -> Parsed:
+        node = method(self, *args, **kwargs)
+        if isinstance(node, exp.From) and has_span(node):
+            node.this.meta[_FROM_SPAN] = span(node)
+        return node
+
+    return parse
+
+
+def restore_from(select: exp.Select) -> None:
+    """Gives the FROM of a query without SELECT its span: sqlglot makes a new clause of its relation."""
+    source = select.args.get("from_")
+    if source is not None and not has_span(source) and _FROM_SPAN in source.this.meta:
+        source.meta[_SPAN] = source.this.meta[_FROM_SPAN]
+
+
 class QuailDialect(DuckDB):
     """The native surface: DuckDB SQL plus the AI functions."""
 
@@ -87,7 +107,7 @@ class QuailDialect(DuckDB):
         _parse_select_query = _noting(DuckDBParser._parse_select_query)
         _parse_limit = _noting(DuckDBParser._parse_limit)
         _parse_offset = _noting(DuckDBParser._parse_offset)
-        _parse_from = _noting(DuckDBParser._parse_from)
+        _parse_from = _noting_inside(_noting(DuckDBParser._parse_from))
         _parse_join = _noting(DuckDBParser._parse_join)
         _parse_cte = _noting(DuckDBParser._parse_cte)
         _parse_function_call = _noting(DuckDBParser._parse_function_call)

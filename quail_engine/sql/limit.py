@@ -17,12 +17,13 @@ from quail_engine.sql.aliases import is_within, item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped, guard_of
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, visible_ctes
+from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
 _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
-_PASSES_ON = ("expressions", "from_", "with_", "limit", "offset")
+_PASSES_ON = ("expressions", "from_", "with_")
+_CUTS = ("limit", "offset")
 _ALL_ROWS = ("group", "having", "distinct", "sample")
 
 
@@ -44,6 +45,15 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Added:
+    """Where columns can be added behind those of a query."""
+
+    at: int  # the end of its select list
+    select: str  # what makes one at `at`, where there is none: `FROM t` alone
+    passed_on: tuple[int, ...]  # the ends of the lists around it, which name the columns of the query that they pass on
+
+
+@dataclass(frozen=True)
 class RowLimit:
     """A query that gives fewer rows than it reads. Positions are offsets into the query's text."""
 
@@ -51,7 +61,7 @@ class RowLimit:
     rows: int  # that LIMIT, and its OFFSET
     offset: int
     shown: tuple[Shown, ...]
-    items_end: int  # where the select list ends
+    added: Added  # where columns come behind the select list
     cut: tuple[int, int]  # LIMIT and OFFSET; empty in a query that has neither, but QUALIFY
     another_key: str  # what one more key of ORDER BY would begin with before `cut`; empty where none can stand
     ordered: bool
@@ -70,19 +80,24 @@ class RowLimit:
 def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction], source: Source) -> RowLimit | None:
     """What a query that gives fewer rows than it reads need not ask; None where it asks about all rows."""
     outermost = _unwrapped(tree)
-    select = _behind_stars(outermost)
+    select, around = _passed_through(outermost)
     if not isinstance(select, exp.Select) or any(select.args.get(key) for key in _ALL_ROWS) or grouped(select):
         return None
     limit, offset = outermost.args.get("limit"), outermost.args.get("offset")
-    if select is not outermost and (select.args.get("limit") or select.args.get("offset")):
+    if select is not outermost and any(select.args.get(key) for key in _CUTS):
         return None
     cuts = [cut for cut in (limit, offset) if cut is not None]
-    items = select.expressions
-    if not (cuts or select.args.get("qualify")) or not items or not has_span(items[-1]):
+    added = _added(select, around)
+    if not (cuts or select.args.get("qualify")) or added is None:
         return None
     stops = _number(limit) and (offset is None or _number(offset) is not None)
     conjuncts = _stopping(select, nodes) if stops else ()
-    shown = tuple(Shown(i, guard_of(node, source, asking=True)) for i, node in enumerate(nodes) if _only_shows(node, select))
+    read = _columns_read(around)
+    shown = tuple(
+        Shown(i, guard_of(node, source, asking=True))
+        for i, node in enumerate(nodes)
+        if _only_shows(node, select) and (read is None or _item_name(node, select) in read)
+    )
     if not (conjuncts or shown):
         return None
     return RowLimit(
@@ -90,7 +105,7 @@ def find_limit(tree: exp.Expr, nodes: Sequence[AiFunction], source: Source) -> R
         rows=_number(limit) or 0,
         offset=_number(offset) or 0,
         shown=shown,
-        items_end=span(items[-1])[1],
+        added=added,
         cut=(min(span(cut)[0] for cut in cuts), max(span(cut)[1] for cut in cuts)) if cuts else (0, 0),
         another_key=_another_key(select) if cuts and select is outermost else "",
         ordered=select.args.get("order") is not None,
@@ -113,19 +128,58 @@ def _unwrapped(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _behind_stars(query: exp.Expr) -> exp.Expr:
-    """The query whose rows come out: of `with final as (select …) select * from final limit 5` the one in brackets."""
-    select = query
+def _passed_through(query: exp.Expr) -> tuple[exp.Expr, list[exp.Select]]:
+    """The query whose rows come out, and those around it that pass them on, outermost first.
+
+    Of `with final as (select …) select id, score from final limit 5` the one in brackets.
+    """
+    select, around = query, []
     while isinstance(select, exp.Select) and (inner := _passed_on(select, query)) is not None:
+        around.append(select)
         select = inner
-    return select
+    return select, around
+
+
+def _added(select: exp.Select, around: Sequence[exp.Select]) -> Added | None:
+    """Where columns can be added behind those of `select`; None where the text has no place for them."""
+    naming = [outer.expressions[-1] for outer in around if not _is_bare_star(outer)]
+    last, source = select.expressions[-1:], select.args.get("from_")
+    if not last or not all(map(has_span, naming)):
+        return None
+    passed_on = tuple(span(item)[1] for item in naming)
+    if has_span(last[0]):
+        return Added(span(last[0])[1], "", passed_on)
+    if source is None or not has_span(source) or not _is_bare_star(select):
+        return None
+    return Added(span(source)[0], "SELECT *", passed_on)
+
+
+def _is_bare_star(select: exp.Select) -> bool:
+    return all(isinstance(item, exp.Star) and not any(item.args.values()) for item in select.expressions)
+
+
+def _columns_read(around: Sequence[exp.Select]) -> set[str] | None:
+    """The names of the columns of the query inside that queries around it pass on; None: all."""
+    read: set[str] | None = None
+    for outer in around:
+        if not _is_bare_star(outer):
+            read = {item.unalias().name.lower() for item in outer.expressions if read is None or name_of(item) in read}
+    return read
+
+
+def _item_name(node: AiFunction, select: exp.Select) -> str:
+    """The name of the select item that holds a call; empty where it has none of its own."""
+    item = next(item for item in select.expressions if is_within(node, item))
+    return name_of(item) if isinstance(item, exp.Alias) else ""
 
 
 def _passed_on(select: exp.Select, query: exp.Expr) -> exp.Select | None:
-    """The query inside, where a query gives its rows as they are: SELECT * from it alone, and nobody else reads it."""
-    bare = all(isinstance(item, exp.Star) and not any(item.args.values()) for item in select.expressions)
+    """The query inside, where a query gives its rows as they are: * or columns from it alone, and nobody else reads it."""
     relation = select.args["from_"].this if select.args.get("from_") is not None else None
-    if not bare or relation is None or any(value for key, value in select.args.items() if key not in _PASSES_ON):
+    if relation is None or not (_is_bare_star(select) or all(_is_column(item, relation) for item in select.expressions)):
+        return None
+    passes = (*_PASSES_ON, *_CUTS) if select is query else _PASSES_ON  # a second cut would cut among open rows
+    if any(value for key, value in select.args.items() if key not in passes):
         return None
     if any(value for key, value in relation.args.items() if key not in ("this", "alias")) or relation.alias_column_names:
         return None
@@ -136,6 +190,15 @@ def _passed_on(select: exp.Select, query: exp.Expr) -> exp.Select | None:
         read = sum(1 for table in query.find_all(exp.Table) if table.name.lower() == name)
         inner = ctes[0].this if len(ctes) == 1 and read == 1 else None
     return inner if isinstance(inner, exp.Select) else None
+
+
+def _is_column(item: exp.Expr, relation: exp.Expr) -> bool:
+    """Whether a select item is a column of a relation, and not the relation itself, which is a struct of all its columns."""
+    column: exp.Expr = item.unalias()
+    names = {name_of(relation), relation.name.lower()}
+    if not isinstance(column, exp.Column) or not isinstance(column.this, exp.Identifier) or column.args.get("db"):
+        return False
+    return column.name.lower() not in names and table_of(column) in {"", *names}
 
 
 def _only_shows(node: AiFunction, select: exp.Select) -> bool:

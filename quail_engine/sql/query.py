@@ -24,7 +24,7 @@ from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
 from quail_engine.sql.refuse import refuse_call, refuse_query, refuse_unseen
-from quail_engine.sql.scopes import Clause, Place, gather_joins, place_of
+from quail_engine.sql.scopes import Clause, Place, place_of, settle_from
 from quail_engine.sql.source import Source, nearest_span
 from quail_engine.sql.statements import Form, Statement
 
@@ -153,7 +153,7 @@ def _parse(source: Source, statement: Statement) -> exp.Expr:
             *(place or _position(source, name)),
             "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
         )
-    gather_joins(trees[0])
+    settle_from(trees[0])
     return trees[0]
 
 

@@ -51,7 +51,7 @@ def result_query(
     if limit is not None:
         ranked = known_first and limit.another_key != ""
         columns = [column for shown in limit.shown for column in _shown_columns(query, shown, tags, ranked)]
-        edits.append((limit.items_end, limit.items_end, _named(columns)))
+        edits += _added(limit, columns)
         if ranked:
             keys = ", ".join(f"{flag} ASC" for flag, *_ in _asides(query, limit))
             edits.append((limit.cut[0], limit.cut[0], f"{limit.another_key}{keys} "))
@@ -88,9 +88,15 @@ def _asides(query: Query, limit: RowLimit) -> list[list[str]]:
     return [list(islice(names, width)) for width in widths]
 
 
-def _named(columns: Sequence[str]) -> str:
-    """Columns to be added at the end of a select list."""
-    return "".join(f", {column} AS __quail_{n}" for n, column in enumerate(columns))
+def _added(limit: RowLimit, columns: Sequence[str]) -> list[Edit]:
+    """The edits that add columns behind those of the query."""
+    added, names = limit.added, [f"__quail_{n}" for n in range(len(columns))]
+    named = "".join(f", {column} AS {name}" for column, name in zip(columns, names, strict=True))
+    again = "".join(f", {name}" for name in names)
+    return [
+        (added.at, added.at, f"{added.select}{named} " if added.select else named),
+        *((at, at, again) for at in added.passed_on),
+    ]
 
 
 def render_written(query: Query, tags: Sequence[str]) -> str:
@@ -120,7 +126,7 @@ def candidates_query(query: Query, limit: RowLimit, tags: Sequence[str], names: 
     others = {i: text for i, text in stands.items() if i not in limit.deciding}
     columns = [column for i in limit.deciding for column in (_open(query, i, tags), *_inputs(query, i, tags))]
     edits = [*_replaced(query, others), *optimistic, *_completed(query, names)]
-    edits.append((limit.items_end, limit.items_end, _named(columns)))
+    edits += _added(limit, columns)
     return f"{_edited(query.text, (0, limit.cut[0]), edits)} LIMIT {rows} {query.text[limit.cut[1] :]}"
 
 

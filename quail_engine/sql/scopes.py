@@ -10,7 +10,7 @@ from itertools import takewhile
 from sqlglot import exp
 
 from quail_engine.sql.aliases import is_within, item_of
-from quail_engine.sql.dialect import AiFunction
+from quail_engine.sql.dialect import AiFunction, restore_from
 
 
 class Clause(IntEnum):
@@ -130,9 +130,10 @@ def visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
     return [cte for block in reversed(blocks) for cte in block]
 
 
-def gather_joins(tree: exp.Expr) -> None:
+def settle_from(tree: exp.Expr) -> None:
     """Where FROM stands first sqlglot hangs the joins on the first table; they are the SELECT's, as everywhere."""
     for select in tree.find_all(exp.Select):
+        restore_from(select)
         source = select.args.get("from_")
         first = source.this if source is not None else None
         joins = first.args.get("joins") if first is not None else None
