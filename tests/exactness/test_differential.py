@@ -56,7 +56,9 @@ def occurrences(request: pytest.FixtureRequest) -> Iterator[Occurrences]:
     if LONG:
         with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
             request.config.get_terminal_writer().write(f"\nQUAIL_SEED={SEED}\n{found.table()}\n")
-        assert not found.rare(), f"too rare: {found.rare()}"
+        ran = sum(isinstance(item, pytest.Function) and item.module is request.module for item in request.session.items)
+        if ran == len(CELLS) and not request.session.testsfailed:  # a selection, or a run that stopped, has no full table
+            assert not found.rare(), f"too rare: {found.rare()}"
 
 
 @pytest.mark.parametrize(("position", "join"), CELLS)
