@@ -87,10 +87,6 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         ),
         # A condition on the answer of a query inside, which DuckDB evaluates below its SEMI or ANTI join.
         ("select d.id from (select t.id, AI_FILTER('q', t.a) as x from t anti join u on t.k - 10 < u.k) d where d.x", 0),
-        (
-            "select d.id from (select t.id, AI_CLASSIFY(t.a, ['x', 'y']) as x from t semi join u on t.k = u.k) d where d.x = 'x'",
-            4,
-        ),
         # A second LIMIT or OFFSET inside cuts what is certain, not what is open.
         (
             "select * from (select * from (select id from t where AI_FILTER(PROMPT('Does it mention ''late''? {0}', a))) offset 2) limit 3",
