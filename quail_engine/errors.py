@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """A span of a text of SQL; as a text, its line with the span underlined."""
+
+    sql: str
+    start: int  # character offsets, end exclusive
+    end: int
+
+    def within(self, parts: Sequence[str]) -> Place:
+        """The same place in the first of `parts`, texts that an author wrote of a longer one, in which it lies."""
+        for part in parts:
+            start = self.sql.find(part) if part else -1
+            if start >= 0 and start <= self.start < start + len(part):
+                return Place(part, self.start - start, self.end - start)
+        return self
+
+    def __str__(self) -> str:
+        start_of_line = self.sql.rfind("\n", 0, self.start) + 1
+        end_of_line = self.sql.find("\n", self.start)
+        line = self.sql[start_of_line:] if end_of_line < 0 else self.sql[start_of_line:end_of_line]
+        column = self.start - start_of_line
+        width = max(1, min(self.end, start_of_line + len(line)) - self.start)
+        prefix = f"line {self.sql.count(chr(10), 0, self.start) + 1}: "
+        # Tabs are kept in the padding so that the marker stands under the call in any terminal.
+        padding = " " * len(prefix) + "".join("\t" if c == "\t" else " " for c in line[:column])
+        return f"{prefix}{line}\n{padding}{'^' * width}"
+
 
 class QuailError(Exception):
     """Root of every error raised by quail_engine."""
@@ -30,8 +61,8 @@ class AnswerStoreError(QuailError):
 class SqlError(QuailError):
     """A statement that cannot be run as written, with the place underlined.
 
-    `position` and `end` are character offsets into `sql` (end exclusive); the message shows that line with the span
-    underlined, then the reason and, where there is one, a rewrite that works.
+    `position` and `end` are character offsets into `sql` (end exclusive); the message shows the reason, that line with the
+    span underlined and, where there is one, a rewrite that works.
     """
 
     def __init__(self, reason: str, sql: str, position: int, end: int | None = None, rewrite: str | None = None) -> None:
@@ -40,24 +71,10 @@ class SqlError(QuailError):
         self.position = position
         self.end = position + 1 if end is None else end
         self.rewrite = rewrite
-        super().__init__(self._text())
+        text = f"{reason}\n{Place(sql, position, self.end)}"
+        super().__init__(f"{text}\nWrite instead: {rewrite}" if rewrite else text)
 
-    def within(self, text: str) -> SqlError:
-        """The same error with its place told in `text`, the part of the statement that its author wrote, if it lies there."""
-        start = self.sql.find(text) if text else -1
-        if start < 0 or not start <= self.position < start + len(text):
-            return self
-        return SqlError(self.reason, text, self.position - start, self.end - start, self.rewrite)
-
-    def _text(self) -> str:
-        start_of_line = self.sql.rfind("\n", 0, self.position) + 1
-        end_of_line = self.sql.find("\n", self.position)
-        line = self.sql[start_of_line:] if end_of_line < 0 else self.sql[start_of_line:end_of_line]
-        number = self.sql.count("\n", 0, self.position) + 1
-        column = self.position - start_of_line
-        width = max(1, min(self.end, start_of_line + len(line)) - self.position)
-        prefix = f"line {number}: "
-        # Tabs are kept in the padding so that the marker stands under the call in any terminal.
-        padding = " " * len(prefix) + "".join("\t" if c == "\t" else " " for c in line[:column])
-        text = f"{self.reason}\n{prefix}{line}\n{padding}{'^' * width}"
-        return f"{text}\nWrite instead: {self.rewrite}" if self.rewrite else text
+    def within(self, parts: Sequence[str]) -> SqlError:
+        """The same error with its place told in the first of `parts` that holds it (`Place.within`)."""
+        place = Place(self.sql, self.position, self.end).within(parts)
+        return SqlError(self.reason, place.sql, place.start, place.end, self.rewrite)

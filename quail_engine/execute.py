@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -17,19 +17,24 @@ from quail_engine.plan import PhysicalPlan, build, explain, lower, optimize
 from quail_engine.progress import Warned
 from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, ROW, Resolver, Services
-from quail_engine.sql import Form, Query, analyze, quoted, render, render_written, settled, split
+from quail_engine.sql import Form, Query, Statement, analyze, quoted, render, render_written, settled, split
+from quail_engine.wording import Deliver, Recorder, Written, in_own_words
 
 _numbers = itertools.count(1)
 
-Deliver = Callable[[str], object]
-
 
 def execute(
-    services: Services, cursor: duckdb.DuckDBPyConnection, text: str, cancelled: threading.Event, deliver: Deliver | None = None
+    services: Services,
+    cursor: duckdb.DuckDBPyConnection,
+    text: str,
+    cancelled: threading.Event,
+    deliver: Deliver | None = None,
+    parts: Sequence[str] = (),
 ) -> RunReport:
     """Runs the statements of `text` on `cursor`, and leaves the last one's result there to be fetched.
 
-    `deliver` runs the SQL of a statement that needs no more answers; default: `cursor.execute`.
+    `deliver` runs the SQL of a statement that needs no more answers; default: `cursor.execute`. `parts` are texts that an
+    author wrote of `text`: an error of DuckDB is told in the first that holds its place.
 
     A statement without an AI call goes to DuckDB to the byte. Raises QuailError for what a user can mend, duckdb.Error
     for what DuckDB refuses. A transaction that is open is used and left open.
@@ -39,7 +44,7 @@ def execute(
     queries = [analyze(text, statement) if statement.calls else None for statement in statements]  # a mistake in any stops all
     for statement, query in zip(statements, queries, strict=True):
         if query is not None:
-            report += _Run(services, cursor, query, cancelled, deliver or cursor.execute).run()
+            report += _run(services, Recorder(cursor, deliver), query, cancelled, _written(statement, query), parts)
         else:
             (deliver or cursor.execute)(text[statement.start : statement.end])
     return report
@@ -48,7 +53,7 @@ def execute(
 def plan_text(services: Services, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
     """The plans of a text's statements with AI calls, as EXPLAIN shows them; nothing is asked."""
     never = threading.Event()
-    runs = [_Run(services, cursor, analyze(text, s), never, cursor.execute) for s in split(text) if s.calls]
+    runs = [_Run(services, Recorder(cursor), analyze(text, s), never) for s in split(text) if s.calls]
     try:
         return "\n\n".join(run.plan_text for run in runs) or "No AI calls: DuckDB runs this as it is."
     finally:
@@ -56,24 +61,52 @@ def plan_text(services: Services, cursor: duckdb.DuckDBPyConnection, text: str) 
             run.close()
 
 
+def _run(
+    services: Services, cursor: Recorder, query: Query, cancelled: threading.Event, written: Written, parts: Sequence[str]
+) -> RunReport:
+    """Runs one statement with AI calls, once DuckDB has been asked whether it can be run."""
+    tags = [f"c{i}" for i in range(len(query.calls))]  # of no look-up: they answer NULL and note nothing
+    with in_own_words(cursor, written, tags, parts):
+        _check(cursor, query, tags)
+    run = _Run(services, cursor, query, cancelled)
+    with in_own_words(cursor, written, run.tags, parts):
+        return run.run()
+
+
+def _check(cursor: Recorder, query: Query, tags: Sequence[str]) -> None:
+    """Has DuckDB plan the statement, which raises what is wrong with it before anything is asked."""
+    if query.written:
+        sql = render_written(query, tags)
+    else:
+        sql = render(query, tags, {}, _names(cursor, query))
+        if query.form not in (Form.DESCRIBE, Form.SUMMARIZE, Form.EXPLAIN) and not query.replaced:
+            sql = f"{query.head}{sql}{query.tail}"
+    cursor.execute(f"EXPLAIN {sql}").fetchall()
+
+
+def _written(statement: Statement, query: Query) -> Written:
+    at = query.source.offset
+    starts = query.written_starts or [call.start for call in query.calls]
+    calls = [(at + start, at + start + call.end - call.start) for start, call in zip(starts, query.calls, strict=True)]
+    return Written(query.source.statement, statement.start, statement.end, calls)
+
+
 class _Run:
     """One statement with AI calls."""
 
-    def __init__(
-        self,
-        services: Services,
-        cursor: duckdb.DuckDBPyConnection,
-        query: Query,
-        cancelled: threading.Event,
-        deliver: Deliver,
-    ) -> None:
+    def __init__(self, services: Services, cursor: Recorder, query: Query, cancelled: threading.Event) -> None:
         self._services = services
         self._cursor = cursor
         self._query = query = settled(query, self._columns_of)
-        self._deliver = deliver
+        self._deliver = cursor.deliver
         self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
         self._resolver = Resolver(services, cursor, query, self._plan, cancelled)
         self._begun = time.perf_counter()
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """The look-ups' names, one a call."""
+        return self._resolver.tags
 
     @property
     def plan_text(self) -> str:
@@ -96,13 +129,13 @@ class _Run:
         if query.form is Form.EXPLAIN:
             self._explain()
             return -1
-        names = self._names()
+        names = _names(self._cursor, self._query)
         if query.form is Form.DESCRIBE or query.empty:
             self._deliver(query.head + render(query, self._resolver.tags, {}, names) + query.tail)
             return -1
         if query.form is Form.CREATE_VIEW:
             self._refuse_or_warn_view()
-        with _transaction(self._cursor):
+        with _transaction(self._cursor.cursor):
             self._resolver.resolve(names, self._numbered)
             rows = -1 if query.form in (Form.QUERY, Form.SUMMARIZE) else self._write()
         if query.form in (Form.QUERY, Form.SUMMARIZE):
@@ -114,28 +147,12 @@ class _Run:
             self._deliver(f"EXECUTE __quail_count({rows})")
         return rows
 
-    def _names(self) -> list[str]:
-        """The names that DuckDB gives to select items without an alias, by DuckDB's own parser."""
-        names = []
-        for start, end in self._query.unnamed:
-            item = self._query.text[start:end]
-            tree = self._one("SELECT json_serialize_sql(?)", f"SELECT {item}")
-            if json.loads(tree)["error"]:
-                names.append(item)
-            else:
-                names.append(self._one("SELECT json_deserialize_sql(?::JSON)", tree).removeprefix("SELECT "))
-        return names
-
     def _columns_of(self, sql: str) -> list[str]:
         """The columns of a part of the query; none when it cannot stand alone."""
         try:
             return self._cursor.sql(sql).columns
         except duckdb.Error:
             return []
-
-    def _one(self, sql: str, *values: str) -> str:
-        row = self._cursor.execute(sql, list(values)).fetchall()[0]
-        return str(row[0])
 
     def _explain(self) -> None:
         if "analyze" in self._query.head.lower():
@@ -146,7 +163,7 @@ class _Run:
                 len(head.rstrip()) - len(head),
                 "EXPLAIN for the plan alone, or con.explain(sql, analyze=True) from Python",
             )
-        sql = render(self._query, self._resolver.tags, {}, self._names())
+        sql = render(self._query, self._resolver.tags, {}, _names(self._cursor, self._query))
         theirs = self._cursor.execute(self._query.head + sql + self._query.tail).fetchall()
         rows = [("quail_plan", self.plan_text), *theirs]
         values = ", ".join(f"({_literal(key)}, {_literal(value)})" for key, value in rows)
@@ -176,7 +193,7 @@ class _Run:
     def _drop_view(self, name: Sequence[str]) -> None:
         """Drops the view that CREATE OR REPLACE VIEW names, if there is one: DuckDB puts no table in a view's place."""
         *around, last = (part.lower() for part in name)
-        here = around or [self._one("SELECT current_schema()").lower()]
+        here = around or [_one(self._cursor, "SELECT current_schema()").lower()]
         views = self._cursor.execute("SELECT lower(database_name), lower(schema_name), lower(view_name) FROM duckdb_views()")
         if any(view == last and set(here) <= set(places) for *places, view in views.fetchall()):
             self._cursor.execute(f"DROP VIEW {'.'.join(map(quoted, name))}")
@@ -191,7 +208,7 @@ class _Run:
     @cached_property
     def _numbered(self) -> bool:
         """Whether a query's rows are numbered, because a table would not keep their order."""
-        keeps = self._one("SELECT current_setting('preserve_insertion_order')") == "True"
+        keeps = _one(self._cursor, "SELECT current_setting('preserve_insertion_order')") == "True"
         return self._query.form is Form.QUERY and not keeps
 
     def _columns(self, names: list[str]) -> str:
@@ -218,6 +235,24 @@ class _Run:
             plan=self.plan_text,
             warnings=tuple(dict.fromkeys(w for call in self._query.calls for w in call.warnings)),
         )
+
+
+def _names(cursor: Recorder, query: Query) -> list[str]:
+    """The names that DuckDB gives to select items without an alias, by DuckDB's own parser."""
+    names = []
+    for start, end in query.unnamed:
+        item = query.text[start:end]
+        tree = _one(cursor, "SELECT json_serialize_sql(?)", f"SELECT {item}")
+        if json.loads(tree)["error"]:
+            names.append(item)
+        else:
+            names.append(_one(cursor, "SELECT json_deserialize_sql(?::JSON)", tree).removeprefix("SELECT "))
+    return names
+
+
+def _one(cursor: Recorder, sql: str, *values: str) -> str:
+    row = cursor.execute(sql, list(values)).fetchall()[0]
+    return str(row[0])
 
 
 @contextmanager

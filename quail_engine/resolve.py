@@ -23,6 +23,7 @@ from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
 from quail_engine.sql import Query, RowLimit, aside_columns, candidates_query, lookups_query, quoted, render, result_query
+from quail_engine.wording import Recorder
 
 _TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
 _WASTE = 4  # a LIMIT's rounds grow by a quarter of what was asked: at most a fifth of all questions is asked in vain
@@ -51,7 +52,7 @@ class Resolver:
     def __init__(
         self,
         services: Services,
-        cursor: duckdb.DuckDBPyConnection,
+        cursor: Recorder,
         query: Query,
         plan: PhysicalPlan,
         cancelled: threading.Event,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +20,7 @@ from quail_engine.answering import Terms
 from quail_engine.answers import AnswerStore
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.errors import QuailError, SettingsError, SqlError
-from quail_engine.execute import Deliver, execute, plan_text
+from quail_engine.execute import execute, plan_text
 from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
 from quail_engine.model import Model, load_model
@@ -30,6 +30,7 @@ from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, Services
 from quail_engine.settings import Settings, is_url
 from quail_engine.sql import contains_ai, mentions_ai
+from quail_engine.wording import Deliver
 
 DatabaseError = duckdb.Error
 """What DuckDB raises; named here so that the edges need not import duckdb."""
@@ -80,14 +81,16 @@ class Session:
         listener: Listener | None = None,
         deliver: Deliver | None = None,
         cancelled: threading.Event | None = None,
+        parts: Sequence[str] = (),
     ) -> RunReport:
         """Runs one or several statements on `cursor` and leaves the last one's result there to be fetched.
 
         `node` names who asks, for budgets and errors; `overrides` are settings for these statements
         (`Settings.with_overrides`); `refresh` asks again what was not answered since the run began; `deliver` runs the SQL of
         a statement that needs no more answers, in place of `cursor.execute`. Another thread may set `cancelled`: the statement
-        then stops after the batch in flight, whose answers are kept. Raises QuailError for what a user can mend, duckdb.Error
-        for what DuckDB refuses. A transaction that is open is used and left open.
+        then stops after the batch in flight, whose answers are kept. `parts` are texts that an author wrote of `text`: an error
+        of DuckDB is told in the first that holds its place. Raises QuailError for what a user can mend, duckdb.Error for what DuckDB
+        refuses. A transaction that is open is used and left open.
         """
         if dialect not in (None, "duckdb"):
             raise SettingsError(f"dialect {dialect!r} is not built yet; write DuckDB SQL.")
@@ -96,7 +99,7 @@ class Session:
             return RunReport()
         settings = self.settings.with_overrides(overrides or {})
         services = self._services(settings, listener or self._listener, node or "", refresh)
-        return execute(services, cursor, text, cancelled or threading.Event(), deliver)
+        return execute(services, cursor, text, cancelled or threading.Event(), deliver, parts)
 
     def explain(self, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
         """The plans of the statements with AI calls; nothing is asked."""

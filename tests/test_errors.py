@@ -207,5 +207,5 @@ def test_an_error_is_told_in_the_part_that_its_author_wrote() -> None:
     with quail_engine.connect(engine="mock") as con, pytest.raises(SqlError) as caught:
         con.sql(f"/* a comment */\n\n\ncreate table m as (\n{model}\n);")
     assert "line 6:" in str(caught.value)
-    assert "line 2:" in str(caught.value.within(model))
-    assert str(caught.value.within("select 1")) == str(caught.value)
+    assert "line 2:" in str(caught.value.within([model]))
+    assert str(caught.value.within(["select 1"])) == str(caught.value)

@@ -82,6 +82,7 @@ class QuailCursor(DuckDBCursorWrapper):
         self._stopped = threading.Event()
         self._busy = threading.Lock()  # held while a statement runs
         self._node = NodeWork(None)
+        self._query = ""  # of a Python model, while it runs inside a statement
         self._rows = -1  # that the last statement wrote, if it held an AI call
 
     @property
@@ -129,7 +130,7 @@ class QuailCursor(DuckDBCursorWrapper):
         self._rows = -1
         if not quail_engine.mentions_ai(sql):
             return super().execute(sql, bindings)
-        node = self.node
+        node, texts = self.node, (self._query, self.node.compiled, _without_query_comment(sql))
         try:
             if not self._session.contains_ai(sql):
                 return super().execute(sql, bindings)
@@ -145,9 +146,10 @@ class QuailCursor(DuckDBCursorWrapper):
                 overrides={**node.overrides, "sample": self.share},
                 refresh=self.refresh if node.refresh is None else node.refresh,
                 cancelled=self._stopped,
+                parts=texts,
             )
         except SqlError as error:
-            raise error.within(node.compiled).within(_without_query_comment(sql)) from None
+            raise error.within(texts) from None
         self._rows = report.rows
         node.add(report)
         if self.run_log is not None:
@@ -159,10 +161,11 @@ class QuailCursor(DuckDBCursorWrapper):
         if not (quail_engine.mentions_ai(query) and self._session.contains_ai(query)):
             return self._cursor.sql(query, *args, **kwargs)
         name, text = f"quail_relation_{uuid.uuid4().hex}", query.rstrip().rstrip(";")
+        self._query = text
         try:
             self.execute(f"create temporary table {name} as (\n{text}\n)").fetchall()
-        except SqlError as error:
-            raise error.within(text) from None
+        finally:
+            self._query = ""
         return self._cursor.table(name)
 
     query = sql
