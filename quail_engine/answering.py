@@ -378,8 +378,12 @@ def _refuse_overlong(round_: _Round) -> None:
 def _refuse_failures(inquiry: Inquiry) -> None:
     ratio = inquiry.max_error_ratio
     if inquiry.asked >= _RATIO_FROM and inquiry.failed > ratio * inquiry.asked:
+        unlabelled = inquiry.question.task is not Task.JUDGE and not inquiry.question.labels
+        of_labels = (
+            "Its labels come from a column: each row needs a list of two or more different texts. " if unlabelled else ""
+        )
         raise EngineError(
             f"{inquiry.failed:,} of {inquiry.asked:,} requests of '{inquiry.question.title}' failed, more than "
             f"max_error_ratio ({ratio:g}) allows. Nothing was written; the answers that came are kept. "
-            "Raise max_error_ratio to take the failed rows as NULL."
+            f"{of_labels}Raise max_error_ratio to take the failed rows as NULL."
         )

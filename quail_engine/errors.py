@@ -78,3 +78,11 @@ class SqlError(QuailError):
         """The same error with its place told in the first of `parts` that holds it (`Place.within`)."""
         place = Place(self.sql, self.position, self.end).within(parts)
         return SqlError(self.reason, place.sql, place.start, place.end, self.rewrite)
+
+
+class UnreadableError(SqlError):
+    """SQL that our parser cannot read. DuckDB, if it cannot either, says better why."""
+
+    @classmethod
+    def of(cls, error: SqlError) -> UnreadableError:
+        return cls(error.reason, error.sql, error.position, error.end, error.rewrite)

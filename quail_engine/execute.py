@@ -13,12 +13,13 @@ from typing import Any
 
 import duckdb
 
+from quail_engine.errors import UnreadableError
 from quail_engine.plan import PhysicalPlan, build, explain, lower, optimize
 from quail_engine.progress import Warned
 from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, ROW, Resolver, Services
 from quail_engine.sql import Form, Query, Statement, analyze, quoted, render, render_written, settled, split
-from quail_engine.wording import Deliver, Recorder, Written, in_own_words
+from quail_engine.wording import Deliver, Recorder, Written, in_own_words, not_read
 
 _numbers = itertools.count(1)
 
@@ -41,7 +42,7 @@ def execute(
     """
     report = RunReport()
     statements = split(text)
-    queries = [analyze(text, statement) if statement.calls else None for statement in statements]  # a mistake in any stops all
+    queries = [_analyzed(cursor, text, s) if s.calls else None for s in statements]  # a mistake in any stops all
     for statement, query in zip(statements, queries, strict=True):
         if query is not None:
             report += _run(services, Recorder(cursor, deliver), query, cancelled, _written(statement, query), parts)
@@ -50,10 +51,17 @@ def execute(
     return report
 
 
+def _analyzed(cursor: duckdb.DuckDBPyConnection, text: str, statement: Statement) -> Query:
+    try:
+        return analyze(text, statement)
+    except UnreadableError as error:
+        raise not_read(cursor, Written(text, statement.start, statement.end, ())) or error from None
+
+
 def plan_text(services: Services, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
     """The plans of a text's statements with AI calls, as EXPLAIN shows them; nothing is asked."""
     never = threading.Event()
-    runs = [_Run(services, Recorder(cursor), analyze(text, s), never) for s in split(text) if s.calls]
+    runs = [_Run(services, Recorder(cursor), _analyzed(cursor, text, s), never) for s in split(text) if s.calls]
     try:
         return "\n\n".join(run.plan_text for run in runs) or "No AI calls: DuckDB runs this as it is."
     finally:
@@ -65,7 +73,9 @@ def _run(
     services: Services, cursor: Recorder, query: Query, cancelled: threading.Event, written: Written, parts: Sequence[str]
 ) -> RunReport:
     """Runs one statement with AI calls, once DuckDB has been asked whether it can be run."""
-    tags = [f"c{i}" for i in range(len(query.calls))]  # of no look-up: they answer NULL and note nothing
+    # Tags of no look-up: they answer NULL and note nothing. Calls that ask the same have one, as in GROUP BY and its column.
+    asked = [(call.kind, call.question, call.options, call.level) for call in query.calls]
+    tags = [f"c{asked.index(same)}" for same in asked]
     with in_own_words(cursor, written, tags, parts):
         _check(cursor, query, tags)
     run = _Run(services, cursor, query, cancelled)

@@ -89,8 +89,8 @@ class Session:
         (`Settings.with_overrides`); `refresh` asks again what was not answered since the run began; `deliver` runs the SQL of
         a statement that needs no more answers, in place of `cursor.execute`. Another thread may set `cancelled`: the statement
         then stops after the batch in flight, whose answers are kept. `parts` are texts that an author wrote of `text`: an error
-        of DuckDB is told in the first that holds its place. Raises QuailError for what a user can mend, duckdb.Error for what DuckDB
-        refuses. A transaction that is open is used and left open.
+        of DuckDB is told in the first that holds its place. Raises QuailError for what a user can mend, duckdb.Error for what
+        DuckDB refuses. A transaction that is open is used and left open.
         """
         if dialect not in (None, "duckdb"):
             raise SettingsError(f"dialect {dialect!r} is not built yet; write DuckDB SQL.")

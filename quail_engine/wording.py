@@ -1,7 +1,7 @@
 """DuckDB's errors in the user's own words.
 
-DuckDB is sent texts that are made from the user's: AI calls replaced by look-ups, conditions copied into them, a query put into a
-table. What it says of such a text is told of the user's: the same place in his lines, and his calls by their names.
+DuckDB is sent texts that are made from the user's: AI calls replaced by look-ups, conditions copied into them, a query put into
+a table. What it says of such a text is told of the user's: the same place in their lines, and their calls by name.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from difflib import SequenceMatcher
 
 import duckdb
 
-from quail_engine.errors import Place
+from quail_engine.errors import Place, SqlError
 
 Deliver = Callable[[str], object]
 
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)(\^+)\s*\Z")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\w+|[^\w\s]")
 _LOOK_UP = re.compile(r"__quail_\w+(?:\('(\w+)')?")
+_CANDIDATES = re.compile(r"((?:^\t[^\s].*\n){7})((?:^\t.*(?:\n|\Z)){2,})", re.MULTILINE)
+_IN_PYTHON = "Python exception occurred while executing the UDF: ValueError: "
 _MOST_TOKENS = 10_000  # of a text that is aligned: longer ones take seconds
 
 
@@ -71,16 +73,33 @@ def in_own_words(recorder: Recorder, written: Written, tags: Sequence[str], part
         raise type(error)(_told(str(error), recorder.text, written, tags, parts)) from None
 
 
+def not_read(cursor: duckdb.DuckDBPyConnection, written: Written) -> SqlError | None:
+    """What DuckDB's parser says is wrong with a statement; None where it can read it."""
+    text = written.text[written.start : written.end]
+    try:
+        cursor.extract_statements(text)
+    except duckdb.ParserException as error:
+        message = str(error)
+        found = _LINE.search(message)
+        span = _underlined_by(found, text) if found else None
+        reason = message[: found.start()] if found else message
+        start, end = span or (0, len(text))
+        return SqlError(f"{reason.removeprefix('Parser Error: ')}.", written.text, written.start + start, written.start + end)
+    return None
+
+
 def _told(message: str, ran: str, written: Written, tags: Sequence[str], parts: Sequence[str]) -> str:
     found = _LINE.search(message)
-    reason = _without_stand_ins(message[: found.start()] if found else message, written, tags).strip()
+    reason = _without_stand_ins(message[: found.start()] if found else message, written, tags)
+    reason = re.sub(r"\n\n+", "\n", reason.strip()).replace(_IN_PYTHON, "")
+    reason = _CANDIDATES.sub(lambda all_: f"{all_[1]}\t… and {all_[2].count(chr(9))} more", reason)
     place = _place(ran, found, written, tags) if found else None
     return f"{reason}\n{place.within(parts)}" if place else reason
 
 
 def _place(ran: str, found: re.Match[str], written: Written, tags: Sequence[str]) -> Place | None:
     """What DuckDB underlines in `ran`, as a place in the author's text; None where that has nothing like it."""
-    span = _underlined(ran, int(found[1]), found[2], len(found[3]) - len(f"LINE {found[1]}: "), len(found[4]))
+    span = _underlined_by(found, ran)
     theirs, ours = _tokens(ran, 0, len(ran)), _tokens(written.text, written.start, written.end)
     if span is None or not theirs or not ours:
         return None
@@ -97,11 +116,17 @@ def _place(ran: str, found: re.Match[str], written: Written, tags: Sequence[str]
     last = same
     while last + 1 < len(own) and at + 1 < len(words) and theirs[at + 1][0] < span[1] and own[last + 1] == words[at + 1]:
         last, at = last + 1, at + 1
+    opened = own[same : last + 1].count("(") - own[same : last + 1].count(")")
+    while opened > 0 and last + 1 < len(own):  # a function whose arguments we have rewritten
+        last += 1
+        opened += (own[last] == "(") - (own[last] == ")")
     return Place(written.text, ours[same][0], ours[last][1])
 
 
-def _underlined(ran: str, number: int, excerpt: str, column: int, width: int) -> tuple[int, int] | None:
-    """The span that DuckDB underlines; it shows a part of the line, and counts in columns of a terminal."""
+def _underlined_by(found: re.Match[str], ran: str) -> tuple[int, int] | None:
+    """The span of `ran` that DuckDB underlines; it shows a part of the line, and counts in columns of a terminal."""
+    number, excerpt, width = int(found[1]), found[2], len(found[4])
+    column = len(found[3]) - len(f"LINE {number}: ")
     lines = ran.split("\n")
     if not 0 < number <= len(lines):
         return None

@@ -10,7 +10,7 @@ from sqlglot import exp
 from quail_engine.calls import AiCall, Kind, Label, Question, Task, Template
 from quail_engine.sql.constants import NotConstantError, constant_text, constant_value, key_name
 from quail_engine.sql.dialect import AiFunction, span
-from quail_engine.sql.options import Given, parse_examples, parse_options, split_options
+from quail_engine.sql.options import KNOWN, Given, parse_examples, parse_options, split_options
 from quail_engine.sql.source import Source
 from quail_engine.sql.template import parse_template, template_of_expression
 
@@ -61,6 +61,7 @@ def _judge(
     if given.multi:
         raise source.error_at(node, f"output_mode belongs to AI_CLASSIFY; {node.name} answers TRUE or FALSE.")
     if len(positional) > 2:
+        _refuse_equals(positional[2], source)
         raise source.error_at(
             positional[2],
             f"{node.name} takes a question and one expression; write several with PROMPT.",
@@ -75,6 +76,20 @@ def _judge(
         )
     question = _question(Task.JUDGE, prompt, (), given, ("true", "false"), node, option_nodes, source)
     return _call(node, kind, question, prompt, given)
+
+
+def _refuse_equals(node: exp.Expr, source: Source) -> None:
+    """Raises for `threshold = 0.5`, which is a comparison."""
+    name = node.this.name.lower() if isinstance(node, exp.EQ) else ""
+    if name in KNOWN:
+        raise source.error_at(node, "An option is given with an arrow.", f"{name} => {source.sql(node.expression)}")
+
+
+def _refuse_double_quotes(node: exp.Expr, source: Source) -> None:
+    """Raises for "a text", which is the name of a column."""
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and node.this.args.get("quoted"):
+        text = node.name.replace("'", "''")
+        raise source.error_at(node, "Double quotes hold the name of a column; a text stands in single quotes.", f"'{text}'")
 
 
 def _classify(
@@ -140,6 +155,7 @@ def _shorthand(positional: Sequence[exp.Expr], source: Source) -> _Prompt:
     """`AI_FILTER('question', e)`: the same as PROMPT('question {0}', e), but braces in the question are plain text."""
     question = constant_text(positional[0])
     if question is None:
+        _refuse_double_quotes(positional[0], source)
         raise source.error_at(
             positional[0],
             "With two arguments the first is the question, a constant text.",
@@ -164,6 +180,7 @@ def _prompt(node: exp.Expr, source: Source) -> _Prompt:
     literal, *expressions = node.expressions
     text = constant_text(literal)
     if text is None:
+        _refuse_double_quotes(literal, source)
         raise source.error_at(
             literal, "PROMPT's template must be a constant text.", f"PROMPT('… {{0}}', {source.sql(literal)})"
         )
@@ -186,6 +203,7 @@ def _labels(node: exp.Expr, source: Source) -> tuple[Label, ...]:
         try:
             value = constant_value(item)
         except NotConstantError as found:
+            _refuse_double_quotes(found.node, source)
             raise source.error_at(found.node, "A label must be a constant, or the whole list a column.", example) from None
         try:
             labels.append(label_of(value))

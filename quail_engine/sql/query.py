@@ -13,7 +13,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.calls import AiCall
-from quail_engine.errors import SqlError
+from quail_engine.errors import SqlError, UnreadableError
 from quail_engine.sql.aliases import note_aliases
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
@@ -23,10 +23,11 @@ from quail_engine.sql.guards import depends_of, guard_of, reached_of
 from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
-from quail_engine.sql.refuse import refuse_call, refuse_query, refuse_unseen
+from quail_engine.sql.refuse import refuse_call, refuse_path, refuse_query, refuse_unseen
 from quail_engine.sql.scopes import Clause, Place, place_of, settle_from
 from quail_engine.sql.source import Source, nearest_span
 from quail_engine.sql.statements import Form, Statement
+from quail_engine.sql.uses import refuse_use, unlike_labels
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,14 @@ def _parse(source: Source, statement: Statement) -> exp.Expr:
     except Exception:  # noqa: BLE001 - on text that is no SQL the parser also fails with mistakes of its own
         pass
     if len(trees) != 1 or trees[0] is None:
+        refuse_path(source.statement, statement)
         name = statement.calls[0]
-        raise source.error(
-            f"This statement calls {name.text.upper()}, and its SQL cannot be read: {reason}",
-            *(place or _position(source, name)),
-            "the part without AI calls as a table or CTE of its own, if DuckDB accepts it",
+        raise UnreadableError.of(
+            source.error(
+                f"This statement calls {name.text.upper()}, and its SQL cannot be read: {reason}",
+                *(place or _position(source, name)),
+                "the part without AI calls as a table or CTE of its own",
+            )
         )
     settle_from(trees[0])
     return trees[0]
@@ -187,8 +191,11 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
     placed = []
     for node in sorted(nodes, key=lambda node: place_of(node).clause):
         place = place_of(node)
+        found = extract_call(node, source)
+        refuse_use(node, found, source)
         call = replace(
-            extract_call(node, source),
+            found,
+            warnings=(*found.warnings, *unlike_labels(node, found)),
             guard=guard_of(node, source),
             reached=reached_of(place),
             depends=depends_of(node, place, source),

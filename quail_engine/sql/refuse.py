@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import GENERATIVE_FUNCTIONS, AiFunction, QuailDialect
 from quail_engine.sql.scopes import holds_ai, name_of
 from quail_engine.sql.source import Source
-from quail_engine.sql.statements import Form, Statement, word_of
+from quail_engine.sql.statements import Form, Statement, closing, word_of
 
 _DML = "a table with the answers first (create table answers as select key, AI_FILTER(…) as answer from …), then {word} from it"
 _VOLATILE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "setseed")
@@ -88,6 +89,9 @@ def refuse_query(tree: exp.Expr, source: Source) -> None:
         if with_.args.get("recursive"):
             for cte in with_.expressions:
                 _refuse_recursive(cte, source)
+    for prompt in tree.find_all(exp.Anonymous):
+        if prompt.name.upper() == "PROMPT" and not isinstance(prompt.parent, AiFunction):
+            raise source.error_at(prompt, "PROMPT is the first argument of an AI call.", f"AI_FILTER({source.sql(prompt)})")
     for lambda_ in tree.find_all(exp.Lambda):
         if (call := lambda_.find(AiFunction)) is not None:
             raise source.error_at(
@@ -112,8 +116,13 @@ def refuse_unseen(nodes: Sequence[AiFunction], statement: Statement, source: Sou
     """Raises for a call that the tree does not hold as one: behind a schema's name, or before a dot or OVER."""
     for node in nodes:
         if isinstance(node.parent, exp.Dot):
+            method = isinstance(node.parent.expression, exp.Func)
             raise source.error_at(
-                node, f"{node.name} is called with a dot behind it, which hides its arguments.", f"upper({node.name}(…))"
+                node,
+                f"{node.name} is called with a dot behind it, which hides its arguments."
+                if method
+                else f"{node.name} gives a plain value here, without fields.",
+                f"upper({node.name}(…))" if method else source.sql(node),
             )
         if isinstance(node.parent, (exp.Window, exp.Filter)) and node.arg_key == "this":
             raise source.error_at(node, f"{node.name} is no aggregate: neither OVER nor FILTER can follow it.")
@@ -127,6 +136,23 @@ def refuse_unseen(nodes: Sequence[AiFunction], statement: Statement, source: Sou
             token.end + 1,
             f"{token.text.upper()}(…) without a schema before it",
         )
+
+
+def refuse_path(text: str, statement: Statement) -> None:
+    """Raises for a call with a colon behind it, which is how Snowflake reads a field of an object."""
+    names = {token.start for token in statement.calls}
+    tokens = QuailDialect().tokenize(text)
+    for index, token in enumerate(tokens):
+        behind = closing(tokens, index + 1) + 1 if token.start in names else len(tokens)
+        if behind < len(tokens) and tokens[behind].token_type is TokenType.COLON:
+            name = token.text.upper()
+            raise SqlError(
+                f"`{name}(…):…` is Snowflake's path into an object; this text is DuckDB SQL, where {name} gives a plain value.",
+                text,
+                tokens[behind].start,
+                tokens[behind].end + 1,
+                text[token.start : tokens[behind - 1].end + 1],
+            )
 
 
 def _only_shown(node: exp.Expr) -> bool:

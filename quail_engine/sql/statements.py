@@ -20,6 +20,8 @@ from quail_engine.sql.dialect import AI_FUNCTIONS, GENERATIVE_FUNCTIONS, QuailDi
 _GATE = re.compile(r"(?i)\bai_[a-z]|\bai\s*\.\s*[a-z]|\bai_query\b")
 _HINT = re.compile(r"ai(?:_|\s*\.)")  # of lower-case text, and begins with a literal: found many times as fast as the gate
 _DOTTED = ("IF", "CLASSIFY", "SCORE", "GENERATE", "GENERATE_BOOL", "GENERATE_TABLE", "GENERATE_TEXT")
+_QUOTED = re.compile(r"""(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|/\*|.""")
+_OPENING = ("'", '"', "/*")  # what stands alone of them is never closed
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT")
 
 
@@ -76,6 +78,10 @@ def split(text: str) -> tuple[Statement, ...]:
     except TokenError as problem:
         position = _GATE.search(text)
         assert position is not None, "split is for texts that mention an AI function"
+        opened = next((m for m in _QUOTED.finditer(text) if m[0] in _OPENING), None)
+        if opened is not None:
+            reason = "This is opened and never closed. Inside a text, a quote is written twice, as in 'it''s urgent'."
+            raise SqlError(reason, text, *opened.span()) from None
         raise SqlError(f"This text cannot be cut into SQL tokens: {problem}.", text, *position.span()) from None
     statements: list[Statement] = []
     current: list[Token] = []
@@ -130,13 +136,13 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
         begin = _insert_query(tokens)
         return (Form.OTHER, None, last) if begin is None else (Form.INSERT, begin, _insert_end(tokens, begin))
     if words[0] == "COPY" and len(tokens) > 2 and tokens[1].token_type is TokenType.L_PAREN:
-        return Form.COPY, 2, _closing(tokens, 1) - 1
+        return Form.COPY, 2, closing(tokens, 1) - 1
     if words[0] in ("UPDATE", "DELETE"):
         return Form.UPDATE if words[0] == "UPDATE" else Form.DELETE, 0, last
     if words[0] == "MERGE":
         using = _at_depth_zero(tokens, ("USING",))
         if using is not None and using < last and tokens[using + 1].token_type is TokenType.L_PAREN:
-            return Form.MERGE, using + 2, _closing(tokens, using + 1) - 1
+            return Form.MERGE, using + 2, closing(tokens, using + 1) - 1
         return Form.OTHER, None, last
     if words[0] in ("DESCRIBE", "DESC") and last > 0:
         return Form.DESCRIBE, 1, last
@@ -145,7 +151,7 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
     if words[0] == "EXPLAIN" and last > 0:
         begin = 2 if words[1] == "ANALYZE" else 1
         if tokens[begin].token_type is TokenType.L_PAREN and word_of(tokens[begin + 1]) not in _QUERY_STARTS:
-            begin = min(last, _closing(tokens, begin) + 1)  # EXPLAIN (format json) …
+            begin = min(last, closing(tokens, begin) + 1)  # EXPLAIN (format json) …
         return Form.EXPLAIN, begin, last
     return Form.OTHER, None, last
 
@@ -176,7 +182,7 @@ def _at_depth_zero(tokens: list[Token], words: tuple[str, ...], start: int = 0) 
     return None
 
 
-def _closing(tokens: list[Token], opening: int) -> int:
+def closing(tokens: list[Token], opening: int) -> int:
     """Index of the bracket that closes the one at `opening`; the last token when it is never closed."""
     depth = 0
     for index in range(opening, len(tokens)):
