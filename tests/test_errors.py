@@ -70,8 +70,33 @@ def con() -> Iterator[Connection]:
         ),
         ("select id from t where random() < 0.5 and AI_FILTER('q', body)", "random()", "runs several times"),
         ("select AI_FILTER('q', body) from t using sample 5", "", "runs several times"),
-        ("select AI_FILTER('q', body) from t where (((", "(", "cannot be read"),
-        ("select id,\n AI_FILTER('q', body)\nfrm t", "t", "cannot be read: Invalid expression / Unexpected token\n"),
+        ("select AI_FILTER('q', body) from t where (((", "(", 'syntax error at or near "("'),
+        ("select id,\n AI_FILTER('q', body)\nfrm t", "t", 'syntax error at or near "t"'),
+        ("select id from t where AI_FILTER('q' body)", "body", "syntax error"),
+        ("select id AI_FILTER('q', body) as x from t", "(", "syntax error"),
+        ("select id, case when AI_FILTER('q', body) then 1 else 0 as x from t", "as", "syntax error"),
+        ("select id from t where AI_FILTER('q', body)) and true", ")", "syntax error"),
+        ("select id from t where AI_FILTER('it's urgent', body)", "'", "a quote is written twice"),
+        ("select id from t where AI_FILTER('q, body)", "'", "never closed"),
+        ("select id /* AI_FILTER('q', body) from t", "/*", "never closed"),
+        ('select AI_FILTER("Is it urgent?", body) from t', '"Is it urgent?"', "Double quotes hold the name of a column"),
+        ('select AI_FILTER(PROMPT("urgent? {0}", body)) from t', '"urgent? {0}"', "Double quotes"),
+        ('select AI_CLASSIFY(body, ["a", "b"]) from t', '"a"', "Double quotes"),
+        ("select AI_FILTER('q', body, threshold = 0.5) from t", "threshold = 0.5", "Write instead: threshold => 0.5"),
+        (
+            "select AI_FILTER(body) from t where PROMPT('q {0}', body)",
+            "PROMPT('q {0}', body)",
+            "Write instead: AI_FILTER(PROMPT(",
+        ),
+        ("select AI_CLASSIFY(body, ['a', 'b']):labels[0] from t", ":", "Snowflake's path"),
+        ("select AI_CLASSIFY(body, ['a', 'b']).labels from t", "AI_CLASSIFY(body, ['a', 'b'])", "a plain value here"),
+        ("select AI.IF(('q', body)) from t", "IF", "BigQuery's spelling"),
+        ("select id from t where AI_CLASSIFY(body, ['a', 'b'])", "AI_CLASSIFY(body, ['a', 'b'])", "is no condition"),
+        ("select id from t where not AI_CLASSIFY(body, ['a', 'b'])", "AI_CLASSIFY(body, ['a', 'b'])", "= 'a', or AI_FILTER"),
+        ("select AI_CLASSIFY(body, ['a', 'b'])::int from t", "AI_CLASSIFY(body, ['a', 'b'])", "('a', 'b') is a number"),
+        ("select AI_SCORE('q', body)::date from t", "AI_SCORE('q', body)", "probability and no date"),
+        ("select cast(AI_FILTER('q', body) as timestamp) from t", "AI_FILTER('q', body)", "TRUE or FALSE and no date"),
+        ("select id from t where AI_CLASSIFY(body, ['a', 'b']) > 3", "AI_CLASSIFY(body, ['a', 'b'])", "is a number"),
         ("insert into t select id, body, labels from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
     ],
 )
@@ -84,6 +109,109 @@ def test_sql_errors_underline_the_place(con: Connection, sql: str, underlined: s
     start = marks.index("^")
     assert line[start : start + marks.count("^")].startswith(underlined)
     assert con.report.asked == 0
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Connection]:
+    """A connection on which one question is already an error of another kind."""
+    with quail_engine.connect(engine="mock", max_requests=0) as connection:
+        connection.sql("create table t as select i as id, 'text ' || i as body, true as flag from range(40) r(i)")
+        connection.sql("create table u as select * from t")
+        yield connection
+
+
+# SQL with an AI call → DuckDB's class, the line and in it what is underlined (between ‹ and ›), and what is said.
+DUCKDBS = [
+    ("select ‹idd› from t where AI_FILTER('q', body)", duckdb.BinderException, 'Referenced column "idd" not found'),
+    ("select id from t where AI_FILTER('q', ‹bodyy›)", duckdb.BinderException, 'Candidate bindings: "body"'),
+    ("select id, AI_FILTER('q', ‹bodyy›) from t", duckdb.BinderException, "bodyy"),
+    ("select id,\n\tAI_FILTER('q', body) as a\nfrom t\n\twhere ‹nme› = 'x'", duckdb.BinderException, "nme"),
+    ("select id from t where AI_FILTER('body?', body) and ‹idd› = 3", duckdb.BinderException, "idd"),
+    ("select id from t where AI_FILTER('q', body) order by ‹idd› limit 3", duckdb.BinderException, "idd"),
+    ("select id from t where AI_FILTER('q', body) and ‹idd› > 3 limit 3", duckdb.BinderException, "idd"),
+    ("select id from t qualify row_number() over (order by AI_SCORE('q', ‹bdy›)) = 1", duckdb.BinderException, "bdy"),
+    ("with c as (select id, ‹bdy› from t where AI_FILTER('q', body)) select * from c", duckdb.BinderException, "bdy"),
+    ("with c as (select AI_FILTER('q', body) as a from t) select ‹b› from c where a", duckdb.BinderException, "b"),
+    ("select t.id from t join u on AI_FILTER(PROMPT('{0} {1}', t.body, ‹u.bdy›))", duckdb.BinderException, "bdy"),
+    ("select t.id, ‹body› from t join u on AI_FILTER(PROMPT('{0} {1}', t.body, u.body))", duckdb.BinderException, "Ambiguous"),
+    ("select AI_FILTER('q', AI_CLASSIFY(‹bdy›, ['a', 'b'])) from t", duckdb.BinderException, "bdy"),
+    ("select AI_CLASSIFY(body, ‹labels›) from t", duckdb.BinderException, "labels"),
+    ("select ‹id›, count(*) from t where AI_FILTER('q', body)", duckdb.BinderException, "must appear in the GROUP BY"),
+    ("select count(*), AI_FILTER('q', ‹body›) from t", duckdb.BinderException, "must appear in the GROUP BY"),
+    ("select id from ‹missing› where AI_FILTER('q', body)", duckdb.CatalogException, "Table with name missing"),
+    ("select ‹foo(AI_FILTER('q', body))› from t", duckdb.CatalogException, "name foo does not exist"),
+    ("select ‹IFF(AI_FILTER('q', body), 1, 2)› from t", duckdb.CatalogException, 'Did you mean "if"'),
+    ("select ‹avg(AI_FILTER('q', body))› from t", duckdb.BinderException, "… and 8 more"),
+    ("select ‹AI_CLASSIFY_SCORES(body, ['a', 'b'])› > 0.5 from t", duckdb.BinderException, "Cannot compare"),
+    ("select ‹group›, AI_FILTER('q', body) from t".replace("‹group›,", "group‹,›"), duckdb.ParserException, "syntax error"),
+    ("select id from t where AI_SCORE('q', body) > ‹'high'›", duckdb.ConversionException, "'high' to DOUBLE"),
+    ("select id from t where AI_FILTER('q', body) = ‹'urgent'›", duckdb.ConversionException, "'urgent' to BOOL"),
+    ("select id from t where AI_FILTER('q', body) and body‹::int› > 3", duckdb.ConversionException, "'text 0'"),
+    ("select id from t where AI_FILTER('q', body) and body‹::int› > 3 limit 3", duckdb.ConversionException, "'text 0'"),
+    ("update t set body = AI_CLASSIFY(‹bdy›, ['a', 'b'])", duckdb.BinderException, "bdy"),
+    ("update ‹tt set› body = 'x' where AI_FILTER('q', body)", duckdb.CatalogException, "name tt"),
+    ("update t set body = AI_CLASSIFY(body, ['a', 'b']) where body‹::int› > 3", duckdb.ConversionException, "'text 0'"),
+    ("delete from t where AI_FILTER('q', body) and ‹idd› = 3", duckdb.BinderException, "idd"),
+    ("create table x as (\n  select ‹idd›, AI_FILTER('q', body) as a from t\n)", duckdb.BinderException, "idd"),
+    ("create view x as select AI_FILTER('q', ‹bdy›) from t", duckdb.BinderException, "bdy"),
+    ("copy (select AI_FILTER('q', body), ‹idd› from t) to 'x.parquet'", duckdb.BinderException, "idd"),
+    ("describe select AI_FILTER('q', ‹bdy›) from t", duckdb.BinderException, "bdy"),
+    ("explain select AI_FILTER('q', ‹bdy›) from t", duckdb.BinderException, "bdy"),
+    ("select AI_FILTER('q', ‹bdy›) from t limit 0", duckdb.BinderException, "bdy"),
+    ("select 1 as bdy;\nselect AI_FILTER('q', ‹bdy›) from t", duckdb.BinderException, "bdy"),
+    ("select '日本語 🦊' as x, AI_FILTER('q', ‹bdy›) from t", duckdb.BinderException, "bdy"),
+    (f"select {'id, ' * 60}AI_FILTER('q', body), ‹bdy›, {'id, ' * 60}id from t", duckdb.BinderException, "bdy"),
+    ("insert into t (id, bdy) select id, AI_FILTER('q', body) from t", duckdb.BinderException, 'column with name "bdy"'),
+    ("insert into t select AI_FILTER('q', body), id from t", duckdb.BinderException, "has 3 columns but 2 values"),
+    (
+        "select AI_FILTER('q', body) from t union select id, body from t",
+        duckdb.BinderException,
+        "same number of result columns",
+    ),
+]
+
+
+@pytest.mark.parametrize(("marked", "kind", "says"), DUCKDBS)
+def test_duckdbs_errors_are_about_the_users_own_text(strict: Connection, marked: str, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind) as caught:
+        strict.sql(marked.replace("‹", "").replace("›", ""))
+    text = str(caught.value)
+    assert says in text
+    assert "__quail" not in text
+    assert "LINE" not in text
+    if "‹" in marked:
+        wanted = next(line for line in marked.split("\n") if "‹" in line)
+        line, marks = text.split("\n")[-2:]
+        start, end = marks.index("^"), len(marks)
+        prefix = len("line 1: ")
+        assert f"{line[prefix:start]}‹{line[start:end]}›{line[end:]}" == wanted
+
+
+def test_an_error_is_about_the_right_one_of_equal_places(strict: Connection) -> None:
+    with pytest.raises(duckdb.ConversionException) as caught:
+        strict.sql(
+            "select body,\n  AI_FILTER('q', body)\nfrom t\nwhere body <> 'x'\n  and body::int > 3 or AI_FILTER('r', body)"
+        )
+    assert "line 5:   and body::int > 3" in str(caught.value)
+    with pytest.raises(duckdb.BinderException) as caught:  # the same question twice, once about a column that there is not
+        strict.sql("select AI_FILTER('q', body)\nfrom t\nwhere AI_FILTER('q', body)\n  and AI_FILTER('q', t.bdy)")
+    assert "line 4:   and AI_FILTER('q', t.bdy)" in str(caught.value)
+
+
+def test_an_open_transaction_is_the_users_to_end(strict: Connection) -> None:
+    strict.sql("begin")
+    with pytest.raises(duckdb.BinderException, match='"bdy" not found'):
+        strict.sql("select AI_FILTER('q', bdy) from t")
+    strict.sql("rollback")
+    with pytest.raises(BudgetError):
+        strict.sql("select AI_FILTER('q', body) from t")
+
+
+def test_a_text_that_is_no_label_is_warned_about(con: Connection) -> None:
+    con.sql("select id from t where AI_CLASSIFY(body, ['a', 'b']) in ('a', 'B')")
+    assert con.report.warnings == ("AI_CLASSIFY is compared with 'B', which is none of its labels: 'a', 'b'.",)
+    con.sql("select id from t where AI_CLASSIFY(body, ['1', '2'])::int = 1 and AI_CLASSIFY(body, ['true', 'no'])")
+    assert con.report.warnings == ()
 
 
 def test_the_line_and_column_of_a_long_statement(con: Connection) -> None:

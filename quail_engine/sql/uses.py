@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind
@@ -10,16 +12,19 @@ from quail_engine.sql.dialect import AiFunction
 from quail_engine.sql.source import Source
 
 _TRUTH = ("true", "false", "t", "f", "yes", "no", "y", "n", "1", "0")  # texts that DuckDB reads as BOOLEAN
+_PLAIN = {Kind.FILTER: "TRUE or FALSE", Kind.SCORE: "a probability"}
 _CONDITIONS = (exp.Where, exp.Having, exp.Qualify, exp.Connector, exp.Not)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def refuse_use(node: AiFunction, call: AiCall, source: Source) -> None:
-    """Raises for a choice among labels that is used as what none of the labels can be."""
+    """Raises for an answer that is used as what it cannot be: a choice, as what none of its labels is."""
     labels = [label.text for label in call.question.labels]
+    around = _around(node)
+    if call.kind in _PLAIN and _is_cast(around, exp.DataType.TEMPORAL_TYPES):
+        raise source.error_at(node, f"{node.name} is {_PLAIN[call.kind]} and no date.")
     if call.kind is not Kind.CLASSIFY or not labels:
         return
-    around = _around(node)
     if _is_condition(node, around) and not any(label.strip().lower() in _TRUTH for label in labels):
         raise source.error_at(
             node,
@@ -65,7 +70,11 @@ def _is_condition(node: exp.Expr, around: exp.Expr | None) -> bool:
 def _is_number(around: exp.Expr | None) -> bool:
     if isinstance(around, _COMPARISONS):
         return any(isinstance(side, exp.Literal) and not side.is_string for side in (around.this, around.expression))
-    return isinstance(around, exp.Cast) and not isinstance(around, exp.TryCast) and around.to.this in exp.DataType.NUMERIC_TYPES
+    return _is_cast(around, exp.DataType.NUMERIC_TYPES)
+
+
+def _is_cast(around: exp.Expr | None, types: Collection[object]) -> bool:
+    return isinstance(around, exp.Cast) and not isinstance(around, exp.TryCast) and around.to.this in types
 
 
 def _reads_as_number(text: str) -> bool:
