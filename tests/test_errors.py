@@ -92,6 +92,11 @@ def con() -> Iterator[Connection]:
         ("select AI_CLASSIFY(body, ['a', 'b']).labels from t", "AI_CLASSIFY(body, ['a', 'b'])", "a plain value here"),
         ("select AI.IF(('q', body)) from t", "IF", "BigQuery's spelling"),
         ("select id from t where AI_CLASSIFY(body, ['a', 'b'])", "AI_CLASSIFY(body, ['a', 'b'])", "is no condition"),
+        (
+            "select case when (AI_CLASSIFY(body, ['a', 'b'])) then 1 end from t",
+            "AI_CLASSIFY(body, ['a', 'b'])",
+            "is no condition",
+        ),
         ("select id from t where not AI_CLASSIFY(body, ['a', 'b'])", "AI_CLASSIFY(body, ['a', 'b'])", "= 'a', or AI_FILTER"),
         ("select AI_CLASSIFY(body, ['a', 'b'])::int from t", "AI_CLASSIFY(body, ['a', 'b'])", "('a', 'b') is a number"),
         ("select AI_SCORE('q', body)::date from t", "AI_SCORE('q', body)", "probability and no date"),
@@ -211,6 +216,10 @@ def test_a_text_that_is_no_label_is_warned_about(con: Connection) -> None:
     con.sql("select id from t where AI_CLASSIFY(body, ['a', 'b']) in ('a', 'B')")
     assert con.report.warnings == ("AI_CLASSIFY is compared with 'B', which is none of its labels: 'a', 'b'.",)
     con.sql("select id from t where AI_CLASSIFY(body, ['1', '2'])::int = 1 and AI_CLASSIFY(body, ['true', 'no'])")
+    assert con.report.warnings == ()
+    con.sql(
+        "select case body when AI_CLASSIFY(body, ['a', 'b']) then 1 end, case AI_CLASSIFY(body, ['a', 'b']) when 'a' then 1 end from t"
+    )
     assert con.report.warnings == ()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind
+from quail_engine.sql.aliases import is_within
 from quail_engine.sql.constants import constant_text
 from quail_engine.sql.dialect import AiFunction
 from quail_engine.sql.source import Source
@@ -64,7 +65,9 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 def _is_condition(node: exp.Expr, around: exp.Expr | None) -> bool:
     if isinstance(around, exp.Join):
         return node.arg_key == "on"
-    return isinstance(around, _CONDITIONS) or (isinstance(around, exp.If) and around.this is node)
+    if isinstance(around, exp.If):  # a branch of CASE; with a value behind the word CASE, that is compared with it
+        return is_within(node, around.this) and not (isinstance(around.parent, exp.Case) and around.parent.this)
+    return isinstance(around, _CONDITIONS)
 
 
 def _is_number(around: exp.Expr | None) -> bool:
