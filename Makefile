@@ -6,7 +6,7 @@ DEMO_MODEL ?= qwen2.5-coder-0.5b
 TEST_MODEL ?= smollm2-135m
 
 # Test files are shared out between two processes; a file stays in one, for its tests share a dbt project.
-PARALLEL ?= -n 2 --dist loadfile
+PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -23,10 +23,10 @@ demo: $(STAMP)
 	$(BIN)/quail demo --model $(DEMO_MODEL)
 
 test: lint weights
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-all: lint weights
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not gpu"
 
 # Every public base class of dbt's adapter tests.
 conformance: $(STAMP)
