@@ -30,6 +30,7 @@ from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, Services
 from quail_engine.settings import Settings, is_url
 from quail_engine.sql import contains_ai, mentions_ai
+from quail_engine.sql.dialects import DIALECTS, Transpiled, transpile
 from quail_engine.wording import Deliver
 
 DatabaseError = duckdb.Error
@@ -43,10 +44,7 @@ class Session:
 
     def __init__(self, settings: Settings, listener: Listener | None = None) -> None:
         """`listener` is called with progress events, on the thread that runs the statement; default: standard error."""
-        if settings.sql_dialect != "duckdb":
-            raise SettingsError(
-                f"sql_dialect: {settings.sql_dialect} is not built yet. Write DuckDB SQL with AI_FILTER and AI_CLASSIFY."
-            )
+        _known_dialect(settings.sql_dialect)
         self.settings = settings
         self._listener: Listener = listener or Terminal()
         self._store = AnswerStore(settings.answers, settings.engine, lambda text: self._listener(Warned(text)))
@@ -61,6 +59,7 @@ class Session:
         self._run_began = time.time_ns() // 1000
         self._spent_by_run = Spent()
         self._spent_by_node: dict[str, Spent] = {}
+        self._told: set[str] = set()  # warnings of a dialect: once a run
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Adds the look-ups to a database instance; once is enough for all its connections, outside a transaction."""
@@ -69,6 +68,19 @@ class Session:
     def contains_ai(self, text: str) -> bool:
         """Whether a text holds an AI call, and not only a comment or a string that mentions one."""
         return contains_ai(text)
+
+    def transpile(self, text: str, dialect: str) -> Transpiled:
+        """A vendor's SQL as DuckDB's, with native AI calls. What is ignored of it is warned of, once a run.
+
+        Raises SqlError, pointing into `text`, for what has no counterpart; SettingsError for a dialect that is not known.
+        """
+        _known_dialect(dialect)
+        transpiled = transpile(text, dialect)
+        for warning in transpiled.warnings:
+            if warning not in self._told:
+                self._told.add(warning)
+                self._listener(Warned(warning))
+        return transpiled
 
     def execute(
         self,
@@ -85,6 +97,7 @@ class Session:
     ) -> RunReport:
         """Runs one or several statements on `cursor` and leaves the last one's result there to be fetched.
 
+        `dialect` is that of `text`; default: the setting `sql_dialect`.
         `node` names who asks, for budgets and errors; `overrides` are settings for these statements
         (`Settings.with_overrides`); `refresh` asks again what was not answered since the run began; `deliver` runs the SQL of
         a statement that needs no more answers, in place of `cursor.execute`. Another thread may set `cancelled`: the statement
@@ -92,18 +105,24 @@ class Session:
         of DuckDB is told in the first that holds its place. Raises QuailError for what a user can mend, duckdb.Error for what
         DuckDB refuses. A transaction that is open is used and left open.
         """
-        if dialect not in (None, "duckdb"):
-            raise SettingsError(f"dialect {dialect!r} is not built yet; write DuckDB SQL.")
-        if not mentions_ai(text):
-            (deliver or cursor.execute)(text)
+        written = self.transpile(text, dialect or self.settings.sql_dialect)
+        if not mentions_ai(written.text):
+            (deliver or cursor.execute)(written.text)
             return RunReport()
         settings = self.settings.with_overrides(overrides or {})
         services = self._services(settings, listener or self._listener, node or "", refresh)
-        return execute(services, cursor, text, cancelled or threading.Event(), deliver, parts)
+        try:
+            return execute(services, cursor, written.text, cancelled or threading.Event(), deliver, parts)
+        except SqlError as error:
+            raise written.error(error) from None
 
-    def explain(self, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
+    def explain(self, cursor: duckdb.DuckDBPyConnection, text: str, dialect: str | None = None) -> str:
         """The plans of the statements with AI calls; nothing is asked."""
-        return plan_text(self._services(self.settings, self._listener), cursor, text)
+        written = self.transpile(text, dialect or self.settings.sql_dialect)
+        try:
+            return plan_text(self._services(self.settings, self._listener), cursor, written.text)
+        except SqlError as error:
+            raise written.error(error) from None
 
     def prompt_change(self, table: str, text: str) -> PromptChange | None:
         """How what `text` would ask differs from what the rows of `table` were asked; None where it asks nothing else.
@@ -149,7 +168,7 @@ class Session:
         model = self._model(self.settings.model)
         with duckdb.connect() as connection:
             self.register(connection)
-            self.execute(connection, _CHECK, listener=lambda event: None)
+            self.execute(connection, _CHECK, dialect="duckdb", listener=lambda event: None)
             answer = connection.fetchall()[0][0]
         return [
             ("versions", _versions()),
@@ -182,6 +201,11 @@ class Session:
             if name not in self._models:
                 self._models[name] = load_model(name, self.settings, self._store, self._tokens)
             return self._models[name]
+
+
+def _known_dialect(name: str) -> None:
+    if name not in DIALECTS:
+        raise SettingsError(f"The dialect {name!r} is not built; there are {', '.join(DIALECTS)}.")
 
 
 def _versions() -> str:
@@ -225,7 +249,8 @@ class Connection:
     def sql(self, text: str, dialect: str | None = None, report: bool = False, refresh: bool = False) -> Any:
         """Runs statements and returns the last one's rows as a pyarrow.Table; with `report=True` also the RunReport.
 
-        `refresh` asks again what was not answered since this connection was made, and replaces the stored answers.
+        `dialect` is that of the text (duckdb, snowflake); default: the setting `sql_dialect`. `refresh` asks again what was
+        not answered since this connection was made, and replaces the stored answers.
         Raises QuailError before anything is asked when the statement is wrong, duckdb.Error when DuckDB refuses it.
         """
         table = pa.table({})
@@ -240,14 +265,14 @@ class Connection:
         self._connection.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
         return Answered(table, self.report) if report else table
 
-    def explain(self, text: str, format: str = "text", analyze: bool = False) -> Any:
+    def explain(self, text: str, format: str = "text", analyze: bool = False, dialect: str | None = None) -> Any:
         """The plan of a statement: text, or data with `format='json'`. `analyze` runs it and adds what happened."""
         if format not in ("text", "json"):
             raise QuailError(f"format must be 'text' or 'json', not {format!r}.")
-        plan = self._session.explain(self._connection, text)
+        plan = self._session.explain(self._connection, text, dialect)
         happened: dict[str, Any] = {}
         if analyze:
-            self.sql(text)
+            self.sql(text, dialect)
             happened = {k: v for k, v in self.report.as_dict().items() if k not in ("plan", "warnings")}
         if format == "json":
             return {"plan": plan.split("\n"), **({"happened": happened} if analyze else {})}

@@ -47,7 +47,7 @@ class Budget:
 _BUDGETS = ("max_requests", "max_tokens", "max_seconds")
 _ANSWERS_KEYS = tuple(f.name for f in fields(AnswersSettings))
 _SCOPES = tuple(f.name for f in fields(Budget))
-OVERRIDES = ("ai_views", *_BUDGETS)
+OVERRIDES = ("ai_views", "sql_dialect", *_BUDGETS)
 """Settings that a dbt model may set for itself, in its config with `quail_` before the name."""
 
 
@@ -73,7 +73,7 @@ class Settings:
     missing_bytes: int = 1 << 26  # bytes of noted texts in memory; what is more waits in a temporary file
     token_budget: int = 2_048  # fresh tokens a forward pass
     sample: float = 1.0  # share of rows that dbt reads of relations with a `quail_key`; estimates are told for all, too
-    sql_dialect: str = "duckdb"
+    sql_dialect: str = "duckdb"  # of the text: duckdb | snowflake | bigquery; in dbt, of the models' own SQL
     ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
     mock_fail: str | None = None  # mock only: a document that contains this phrase fails
     mock_margin: Mapping[str, float] = field(default_factory=dict)  # mock only: phrase in a document → its margin

@@ -53,7 +53,7 @@ def has_span(node: exp.Expr) -> bool:
     return _SPAN in node.meta
 
 
-def _noting(method: Callable[..., Parsed]) -> Callable[..., Parsed]:
+def noting(method: Callable[..., Parsed]) -> Callable[..., Parsed]:
     """Wraps a parser method: what it returns spans the tokens that it consumed."""
 
     def parse(self: Any, *args: Any, **kwargs: Any) -> Parsed:
@@ -97,17 +97,17 @@ class QuailDialect(DuckDB):
     class Parser(DuckDBParser):
         FUNCTIONS = {**DuckDBParser.FUNCTIONS, **{name: _builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
 
-        _parse_assignment = _noting(DuckDBParser._parse_assignment)
-        _parse_disjunction = _noting(DuckDBParser._parse_disjunction)
-        _parse_conjunction = _noting(DuckDBParser._parse_conjunction)
-        _parse_equality = _noting(DuckDBParser._parse_equality)
-        _parse_expression = _noting(DuckDBParser._parse_expression)
-        _parse_term = _noting(DuckDBParser._parse_term)
-        _parse_lambda = _noting(DuckDBParser._parse_lambda)
-        _parse_select_query = _noting(DuckDBParser._parse_select_query)
-        _parse_limit = _noting(DuckDBParser._parse_limit)
-        _parse_offset = _noting(DuckDBParser._parse_offset)
-        _parse_from = _noting_inside(_noting(DuckDBParser._parse_from))
-        _parse_join = _noting(DuckDBParser._parse_join)
-        _parse_cte = _noting(DuckDBParser._parse_cte)
-        _parse_function_call = _noting(DuckDBParser._parse_function_call)
+        _parse_assignment = noting(DuckDBParser._parse_assignment)
+        _parse_disjunction = noting(DuckDBParser._parse_disjunction)
+        _parse_conjunction = noting(DuckDBParser._parse_conjunction)
+        _parse_equality = noting(DuckDBParser._parse_equality)
+        _parse_expression = noting(DuckDBParser._parse_expression)
+        _parse_term = noting(DuckDBParser._parse_term)
+        _parse_lambda = noting(DuckDBParser._parse_lambda)
+        _parse_select_query = noting(DuckDBParser._parse_select_query)
+        _parse_limit = noting(DuckDBParser._parse_limit)
+        _parse_offset = noting(DuckDBParser._parse_offset)
+        _parse_from = _noting_inside(noting(DuckDBParser._parse_from))
+        _parse_join = noting(DuckDBParser._parse_join)
+        _parse_cte = noting(DuckDBParser._parse_cte)
+        _parse_function_call = noting(DuckDBParser._parse_function_call)

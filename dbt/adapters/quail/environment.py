@@ -41,6 +41,7 @@ class NodeWork:
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of its own
     refresh: bool | None = None  # whether it asks again what was answered before this invocation; None: it does not say
     compiled: str = ""  # the node's own SQL, in which errors are told
+    dialect: str = "duckdb"  # of its own SQL
     rebuilds: bool = False  # its table is built anew, because its prompts have changed
     report: RunReport | None = None  # sum over its AI statements; None: it had none
     responses: list[QuailAdapterResponse] = field(default_factory=list)  # of its statements so far
@@ -51,6 +52,33 @@ class NodeWork:
         if not self.compiled or not getattr(get_flags(), "EMPTY", False) or get_node_info().get("resource_type") != "model":
             return sql
         return sql.replace(self.compiled, f"select * from (\n{self.compiled}\n) where false limit 0")
+
+    def in_duckdb(self, sql: str, session: Session) -> str:
+        """A statement with the node's own SQL, which may be a vendor's, as DuckDB's; what dbt writes around it is DuckDB's.
+
+        Raises SqlError, and QuailError for an AI call in a statement that does not hold that SQL as it was written.
+        """
+        if self.dialect == "duckdb":
+            return sql
+        if self.compiled and self.compiled in sql:
+            return self.emptied(sql).replace(self.compiled, session.transpile(self.compiled, self.dialect).text)
+        if quail_engine.mentions_ai(sql) and session.contains_ai(sql):
+            raise QuailError(
+                f"{self.unique_id} is written in the SQL of {self.dialect}, and this statement holds an AI call but not the "
+                "node's SQL as it was compiled, so nobody can say in which dialect the call is. A macro or a hook has written "
+                "it: let it take the SQL as it is, or move the call into a model of its own."
+            )
+        return sql
+
+    def own(self, session: Session) -> str:
+        """The node's own SQL as it stands in its statements."""
+        return self.compiled if self.dialect == "duckdb" else session.transpile(self.compiled, self.dialect).text
+
+    def told(self, error: SqlError, session: Session) -> SqlError:
+        """An error about the node's own SQL with its place in what its author wrote."""
+        if self.dialect == "duckdb" or error.sql != self.own(session):
+            return error
+        return session.transpile(self.compiled, self.dialect).error(error)
 
     def response(self, rows: int) -> QuailAdapterResponse:
         """`rows`: that the last statement wrote, or -1."""
@@ -104,9 +132,13 @@ class QuailCursor(DuckDBCursorWrapper):
             self._node = NodeWork(unique_id)
         return self._node
 
-    def start_node(self, overrides: Mapping[str, Any], refresh: bool, compiled: str = "") -> None:
+    def start_node(self, overrides: Mapping[str, Any], refresh: bool, compiled: str = "", dialect: str = "duckdb") -> None:
         """Begins a node, or the next batch of one."""
-        self._node = NodeWork(get_node_info().get("unique_id"), overrides, refresh, compiled)
+        self._node = NodeWork(get_node_info().get("unique_id"), overrides, refresh, compiled, dialect)
+
+    def in_duckdb(self, sql: str) -> str:
+        """A statement of the running node as DuckDB's SQL."""
+        return self.node.in_duckdb(sql, self._session)
 
     def response(self) -> QuailAdapterResponse:
         """The last statement's rows and its node's counts, which grow with the node's later statements.
@@ -128,9 +160,11 @@ class QuailCursor(DuckDBCursorWrapper):
 
     def _execute(self, sql: str, bindings: Any) -> Any:
         self._rows = -1
+        node = self.node
+        sql = node.in_duckdb(sql, self._session)
         if not quail_engine.mentions_ai(sql):
             return super().execute(sql, bindings)
-        node, texts = self.node, (self._query, self.node.compiled, _without_query_comment(sql))
+        texts = (self._query, node.own(self._session), _without_query_comment(sql))
         try:
             if not self._session.contains_ai(sql):
                 return super().execute(sql, bindings)
@@ -143,13 +177,14 @@ class QuailCursor(DuckDBCursorWrapper):
                 self.connection,
                 node.emptied(sql),
                 node=node.unique_id,
+                dialect="duckdb",
                 overrides={**node.overrides, "sample": self.share},
                 refresh=self.refresh if node.refresh is None else node.refresh,
                 cancelled=self._stopped,
                 parts=texts,
             )
         except SqlError as error:
-            raise error.within(texts) from None
+            raise node.told(error.within(texts), self._session) from None
         self._rows = report.rows
         node.add(report)
         if self.run_log is not None:

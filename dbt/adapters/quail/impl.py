@@ -48,11 +48,13 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
     def pre_model_hook(self, config: Any) -> Any:
         # Read before dbt-duckdb's hook, which may take a lock that only post_model_hook gives back.
         of_node = hasattr(config, "model")
-        overrides = node.overrides(config, self.config.credentials.engine_settings()) if of_node else {}
+        settings = self.config.credentials.engine_settings()
+        overrides = node.overrides(config, settings) if of_node else {}
+        dialect = node.dialect(config, settings) if of_node else "duckdb"
         refresh = node.refreshes(config, node.variable(self.config, "quail_refresh")) if of_node else False
         context = super().pre_model_hook(config)
         compiled = getattr(getattr(config, "model", None), "compiled_code", None) or ""
-        self.connections.thread_cursor().start_node(overrides, refresh, compiled.strip())
+        self.connections.thread_cursor().start_node(overrides, refresh, compiled.strip(), dialect)
         return context
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
@@ -66,8 +68,12 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
 
         Warns when so. Raises DbtRuntimeError where `ai_views: error` is set.
         """
-        if not quail_engine.mentions_ai(sql) or not self.connections.session().contains_ai(sql):
-            return False
+        try:
+            sql = self.connections.thread_cursor().in_duckdb(sql)
+            if not quail_engine.mentions_ai(sql) or not self.connections.session().contains_ai(sql):
+                return False
+        except QuailError as error:
+            raise DbtRuntimeError(str(error)) from error
         name = config.model.name
         settings = self.config.credentials.engine_settings()
         if settings.with_overrides(node.overrides(config, settings)).ai_views == "error":

@@ -27,6 +27,13 @@ def overrides(config: Any, settings: Settings) -> dict[str, Any]:
     return found
 
 
+def dialect(config: Any, settings: Settings) -> str:
+    """The dialect of the node's own SQL: what it names, else the profile's; DuckDB's for what dbt or a macro writes."""
+    model = config.model
+    written_by_dbt = getattr(model, "test_metadata", None) is not None or getattr(model, "language", "sql") != "sql"
+    return "duckdb" if written_by_dbt else settings.with_overrides(overrides(config, settings)).sql_dialect
+
+
 def refreshes(config: Any, variable: Any) -> bool:
     """Whether the node asks again what was answered before this invocation: by its own word, else by the variable's."""
     own = value(config, "refresh")

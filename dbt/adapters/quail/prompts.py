@@ -38,7 +38,7 @@ class PromptChanges(DuckDBAdapter):
         policy = self._policy(config)
         session, work = self.connections.session(), self.connections.thread_cursor().node
         try:
-            change = session.prompt_change(str(relation), work.compiled)
+            change = session.prompt_change(str(relation), work.in_duckdb(work.compiled, session))
         except QuailError as error:
             raise DbtRuntimeError(str(error)) from error
         if change is None:
@@ -85,7 +85,8 @@ class PromptChanges(DuckDBAdapter):
         """Keeps what the node asked in this run, which has succeeded."""
         work = self.connections.thread_cursor().node
         try:
-            self.connections.session().keep_prompts(str(relation), work.compiled, work.report)
+            session = self.connections.session()
+            session.keep_prompts(str(relation), work.in_duckdb(work.compiled, session), work.report)
         except QuailError as error:  # the table is there; a later run will not know what it was asked
             logger.warning(f"{config.model.name}: {error}")
 
