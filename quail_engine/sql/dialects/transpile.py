@@ -20,14 +20,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.dialects import bigquery, snowflake
 from quail_engine.sql.dialects.vendor import Rewrite, Text, name_calls, refuse_generative
 
-_VENDORS: dict[str, tuple[type[Dialect], tuple[str, ...], Rewrite]] = {
-    "snowflake": (snowflake.SnowflakeDialect, snowflake.GENERATIVE, snowflake.rewrite),
-    "bigquery": (bigquery.BigQueryDialect, bigquery.GENERATIVE, bigquery.rewrite),
-}
-DIALECTS = ("duckdb", *_VENDORS)
+DIALECTS = ("duckdb", "snowflake", "bigquery")
 _MARK = re.compile("\x00(\\d*):(\\d*)\x00")  # around a call in the generated text: where it began and ended in the vendor's
 _STATEMENTS = (exp.Query, exp.DML, exp.Create, exp.Drop, exp.Describe, exp.Transaction, exp.Commit, exp.Rollback)
 
@@ -104,7 +99,7 @@ def transpile(text: str, dialect: str) -> Transpiled:
     """The text as DuckDB SQL with native AI calls. Raises SqlError, pointing into `text`, for what cannot be said there."""
     if dialect == "duckdb":
         return Transpiled(text, written=text)
-    vendor, generative, rewrite = _VENDORS[dialect]
+    vendor, generative, rewrite = _vendor(dialect)
     source = Text(text)
     statements = []
     for first, tree in _parsed(source, vendor(), dialect, generative):
@@ -118,6 +113,17 @@ def transpile(text: str, dialect: str) -> Transpiled:
         statements.append(_Generator(source).generate(tree))
     plain, places = _unmarked(";\n".join(statements))
     return Transpiled(plain, tuple(source.warnings), places, text)
+
+
+def _vendor(name: str) -> tuple[type[Dialect], tuple[str, ...], Rewrite]:
+    """A vendor's dialect, the functions of its that we refuse, and its rewriting; loaded on first use, which takes a while."""
+    if name == "snowflake":
+        from quail_engine.sql.dialects import snowflake
+
+        return snowflake.SnowflakeDialect, snowflake.GENERATIVE, snowflake.rewrite
+    from quail_engine.sql.dialects import bigquery
+
+    return bigquery.BigQueryDialect, bigquery.GENERATIVE, bigquery.rewrite
 
 
 def _parsed(source: Text, vendor: Dialect, name: str, generative: tuple[str, ...]) -> list[tuple[Token, exp.Expr]]:
