@@ -64,3 +64,32 @@ def test_condition_over_an_inner_join() -> None:
 )
 def test_nullif_in_a_branch_that_a_call_decides() -> None:
     assert requests("select coalesce(AI_FILTER('p', a), nullif(AI_FILTER('q', b), id = 3)) from t") == 8
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    strict=True,
+    reason="DuckDB evaluates WHERE below a SEMI join, whose ON asks and can stand in no guard",
+)
+def test_condition_over_a_semi_join_that_asks() -> None:
+    # The join lets no row through.
+    assert (
+        requests(
+            "select t.id from t semi join u on t.k = u.k and AI_FILTER('''no''?', a) where AI_CLASSIFY(b, ['x', 'y']) = 'x'"
+        )
+        == 4
+    )
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    strict=True,
+    reason="DuckDB evaluates a condition of the rows inside before it joins them to those outside",
+)
+def test_correlated_subquery_beside_a_condition() -> None:
+    assert (
+        requests(
+            "select id from t where k > 90 and exists (select 1 from t i where i.k = t.k and AI_CLASSIFY(i.a, ['x', 'y']) = 'x')"
+        )
+        == 0
+    )
