@@ -33,6 +33,7 @@ def models() -> dict[str, str]:
         "again.sql": TABLE % "quail_refresh=true" + CALL.format(question="again"),
         "poor.sql": TABLE % "quail_max_requests=10, tags=['wrong']" + CALL.format(question="poor"),
         "rich.sql": TABLE % "meta={'quail_max_requests': 60}" + CALL.format(question="rich").replace("30", "60"),
+        "unknown.sql": TABLE % "quail_max_request=1, tags=['wrong']" + CALL.format(question="unknown"),
         "typo.sql": TABLE % "quail_max_tokens={'modell': 1}, tags=['wrong']" + CALL.format(question="typo"),
     }
 
@@ -56,14 +57,19 @@ def test_asking_again(project: Any) -> None:
     assert "config.meta_get" not in output
     with pytest.raises(DbtRuntimeError, match="quail_refresh must be true or false, not 'perhaps'"):
         run_dbt(["run", "--select", "one", "--vars", "{quail_refresh: perhaps}"], expect_pass=False)
+    with pytest.raises(DbtRuntimeError, match=r"Unknown variable: quail_refesh\. .*: quail_refresh, quail_sample"):
+        run_dbt(["run", "--select", "one", "--vars", "{quail_refesh: true}"], expect_pass=False)
 
     errors = run_dbt(["run", "--select", "tag:wrong"], expect_pass=False)
     message = {result.node.name: result.message for result in errors}
     assert "asking 30 " in message["poor"]
     assert "would take this model over the setting max_requests (10); nothing of it was asked" in message["poor"]
+    assert "Unknown key in the config of unknown: quail_max_request." in message["unknown"]
     assert "In the config of typo: quail_max_tokens has no part 'modell' (did you mean 'model'?)" in message["typo"]
 
     path = Path(project.project_root) / ".quail" / "answers"
     listed = CliRunner(env={"COLUMNS": "200"}).invoke(main, ["answers", "--path", str(path), "--mock", "errors"])
     assert "model.test.rich" in listed.output
     assert listed.output.count("the engine gave no finite number") == 4
+    stats = CliRunner().invoke(main, ["answers", "--path", str(path), "stats"])
+    assert "quail answers --mock stats" in stats.output

@@ -38,6 +38,7 @@ class QuailConnectionManager(DuckDBConnectionManager):
         # `dbt debug` builds an adapter from the profile alone: no project, no target folder.
         folder = getattr(config, "project_target_path", None)
         QuailConnectionManager._RUN_LOG = RunLog(Path(folder)) if folder else None
+        node.check_variables(config)
         QuailConnectionManager._REFRESH = node.switch("quail_refresh", node.variable(config, "quail_refresh"))
         QuailRelation.share = node.share(config)
         if isinstance(DuckDBConnectionManager._ENV, QuailEnvironment):  # of an earlier invocation in this process

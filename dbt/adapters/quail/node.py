@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
 from quail_engine import OVERRIDES, Settings, SettingsError
+
+_VARIABLES = ("refresh", "sample", "on_prompt_change")
+_CONFIG = (*OVERRIDES, "refresh", "on_prompt_change", "key")
 
 
 def value(config: Any, name: str) -> Any:
@@ -19,6 +22,9 @@ def value(config: Any, name: str) -> Any:
 
 def overrides(config: Any, settings: Settings) -> dict[str, Any]:
     """The settings that the node sets for itself, checked. Raises DbtRuntimeError."""
+    own = getattr(config.model, "config", None)
+    for keys in (getattr(own, "_extra", None), getattr(own, "meta", None)):
+        _refuse_unknown(keys, _CONFIG, f"key in the config of {config.model.name}", "")
     found = {name: value(config, name) for name in OVERRIDES}
     try:
         settings.with_overrides(found)
@@ -38,6 +44,19 @@ def refreshes(config: Any, variable: Any) -> bool:
     """Whether the node asks again what was answered before this invocation: by its own word, else by the variable's."""
     own = value(config, "refresh")
     return switch("quail_refresh", variable if own is None else own)
+
+
+def check_variables(config: Any) -> None:
+    """A misspelt variable of the command line would be a refresh that does not happen. Raises DbtRuntimeError."""
+    budgets = " Budgets stand in the profile's quail: block or in a model's config."
+    _refuse_unknown(getattr(config, "cli_vars", None), _VARIABLES, "variable", budgets)
+
+
+def _refuse_unknown(given: Any, known: Iterable[str], what: str, more: str) -> None:
+    for name in given if isinstance(given, Mapping) else ():
+        if str(name).startswith("quail_") and str(name).removeprefix("quail_") not in known:
+            listed = ", ".join(f"quail_{each}" for each in known)
+            raise DbtRuntimeError(f"Unknown {what}: {name}. Names that begin with quail_ are this adapter's: {listed}.{more}")
 
 
 def variable(config: Any, name: str) -> Any:
