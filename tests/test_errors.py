@@ -45,6 +45,11 @@ def con() -> Iterator[Connection]:
         ("select AI_FILTER('q', body, {'treshold': 0.5}) from t", "{'treshold': 0.5}", "did you mean 'threshold'"),
         ("select AI_FILTER('q', body, {'threshold': 2}) from t", "{'threshold': 2}", "between 0 and 1"),
         ("select AI_FILTER('q', body, threshold => id) from t", "id", "must be a constant"),
+        (
+            "select a.body from t a join t b on AI_JOIN(PROMPT('q {0} {1}', a.body, A.id))",
+            "AI_JOIN(PROMPT('q {0} {1}', a.body, A.id))",
+            "every column in it is of a",
+        ),
         ("select AI_JOIN(PROMPT('q {0}', body)) from t", "AI_JOIN(PROMPT('q {0}', body))", "the two sides of a join"),
         ("select AI_COMPLETE('write a poem', body) from t", "AI_COMPLETE", "judges and classifies"),
         ("update t set body = 'x' where AI_FILTER(PROMPT('q {0} {2}', body))", "{2}", "has no argument"),

@@ -74,8 +74,19 @@ def _judge(
             "AI_JOIN compares the two sides of a join, so its prompt needs an argument of each.",
             "AI_JOIN(PROMPT('Report {0} mentions {1}', a.text, b.term)), or AI_FILTER for one side",
         )
+    if node.name == "AI_JOIN" and len(sides := _qualifiers(node)) == 1 and (side := sides.pop()):
+        raise source.error_at(
+            node,
+            f"AI_JOIN compares the two sides of a join, and every column in it is of {'.'.join(side)}.",
+            "a column of each side, AI_JOIN(PROMPT('Report {0} mentions {1}', a.text, b.term)), or AI_FILTER for one side",
+        )
     question = _question(Task.JUDGE, prompt, (), given, ("true", "false"), node, option_nodes, source)
     return _call(node, kind, question, prompt, given)
+
+
+def _qualifiers(node: AiFunction) -> set[tuple[str, ...]]:
+    """What stands before the columns' names; empty for a column without, which may be of any side."""
+    return {tuple(part.name.lower() for part in column.parts[:-1]) for column in node.find_all(exp.Column)}
 
 
 def _refuse_equals(node: exp.Expr, source: Source) -> None:
