@@ -210,12 +210,12 @@ class Answering:
         self._warn_of_layout(model, inquiries)
         self._budgets.refuse(estimate)
         self._listener(estimate)
-        done, fresh, seconds = 0, 0, 0.0
+        done, fresh, seconds, begun = 0, 0, 0.0, time.monotonic()
         try:
             for pending in itertools.chain([first], parts):
                 for answered, tokens, spent in self._prefill(model, pending):
                     done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
-                    self._listener(Answered(done, requests, fresh, seconds, round_.recalled))
+                    self._listener(Answered(done, requests, fresh, seconds, time.monotonic() - begun, round_.recalled))
                     self._budgets.stop(done, requests)
         finally:
             model.store.flush()
@@ -245,9 +245,8 @@ class Answering:
         if again:
             share = again / estimate.requests
             part = Asking(again, round(share * estimate.tokens), share * estimate.seconds, estimate.model)
-            self._listener(
-                Warned(f"{estimate.model}: a refresh would re-ask {again:,} inputs that have an answer ({part.cost}).")
-            )
+            inputs = "input that has" if again == 1 else "inputs that have"
+            self._listener(Warned(f"{estimate.model}: a refresh would re-ask {again:,} {inputs} an answer ({part.cost})."))
 
     def _warn_of_layout(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         for question in dict.fromkeys(inquiry.question for inquiry in inquiries):

@@ -25,8 +25,12 @@ class Asking:
     def cost(self) -> str:
         return f"≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)}"
 
+    @property
+    def size(self) -> str:
+        return f"asking {self.requests:,} ({self.cost})"
+
     def __str__(self) -> str:
-        return f"asking {self.requests:,} ({self.cost}){_recalled(self)}{self._of_all}"
+        return f"{self.size}{_recalled(self)}{self._of_all}"
 
     @property
     def _of_all(self) -> str:
@@ -45,11 +49,12 @@ class Answered:
     requests: int  # all of them
     tokens: int  # fresh tokens so far
     seconds: float  # in the engine so far
+    elapsed: float  # seconds since the first of them was begun: also rendering, keeping, and turns of other statements
     recalled: int = 0  # inputs of this round that the store answered
 
     def __str__(self) -> str:
         rate = self.tokens / self.seconds if self.seconds else 0.0
-        left = self.seconds * (self.requests - self.done) / self.done if self.done else 0.0
+        left = self.elapsed * (self.requests - self.done) / self.done if self.done else 0.0
         done = f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s"
         if left:
             done += f", {duration(left)} left"
