@@ -186,6 +186,8 @@ def stats(store: AnswerStore) -> None:
         table.add_row(question.template, question.model, f"{question.answers:,}", f"{question.tokens:,}")
     if found.questions:
         _plain_console().print(table)
+    elif (Path(found.path) / "mock").is_dir():
+        click.echo("The mock's answers are told with --mock: quail answers --mock stats")
 
 
 @answers.command()
@@ -200,9 +202,10 @@ def errors(store: AnswerStore, prompt: str | None, rows: int) -> None:
         if prompt is None or prompt in failure.template:
             groups.setdefault((failure.template, failure.model, failure.reason), []).append(failure)
     if not groups:
-        click.echo("no errors")
+        click.echo(f"no errors in {store.place}; --path names another store, --mock the mock's")
         return
     table = Table("question", "model", "reason", "inputs", "last", "asked by")
+    table.columns[-1].overflow = "fold"  # a node's name is there to be typed
     for (template, model, reason), failures in list(groups.items())[:rows]:
         inputs = sum(len(failure.keys) for failure in failures)
         last = datetime.fromtimestamp(failures[0].time / 1e6).strftime("%Y-%m-%d %H:%M:%S")
@@ -268,7 +271,7 @@ def export(store: AnswerStore, file: Path, prompt: str | None, model: str | None
 @_clear_errors
 def import_answers(store: AnswerStore, file: Path) -> None:
     """Add the answers of an exported file."""
-    click.echo(f"{_count(store.import_(file), 'answer')} added")
+    click.echo(f"{_count(store.import_(file), 'answer')} of {file} in {store.place}")
 
 
 @main.command()

@@ -46,6 +46,8 @@ def write_file(
 
 def read_file(folder: Folder, path: Path) -> int:
     """Adds a file's answers to the store and gives their number. Raises AnswerStoreError for another file, OSError."""
+    if not path.is_file():
+        raise AnswerStoreError(f"{path} cannot be read as answers: there is no such file.")
     try:
         table = pq.read_table(path)
         version = (table.schema.metadata or {}).get(segments.VERSION_KEY)
@@ -54,7 +56,7 @@ def read_file(folder: Folder, path: Path) -> int:
         table = segments.as_segment(table).sort_by("key")
         whole = pc.all(pc.is_finite(pc.list_flatten(table["values"]))).as_py() is not False
     except (OSError, pa.ArrowException, KeyError) as error:
-        raise AnswerStoreError(f"{path} cannot be read as answers: {error}.") from error
+        raise AnswerStoreError(f"{path} cannot be read as answers: {str(error).rstrip('.')}.") from error
     if not whole:
         raise AnswerStoreError(f"{path} holds numbers that are not finite, as no answer is.")
     for start in range(0, table.num_rows, MERGED_ANSWERS):

@@ -52,7 +52,7 @@ def test_failed_and_overlong_rows_are_listed_until_they_are_answered(tmp_path: P
     cells = [[cell.strip() for cell in line.split("│")] for line in errors(tmp_path).splitlines()]
     assert [line[3:5] for line in cells if len(line) > 5] == [[f.reason, str(len(f.keys))] for f in listed]
     assert "too long" not in errors(tmp_path, "--prompt", "fine", "--rows", "1")
-    assert "no errors" in errors(tmp_path, "--prompt", "another")
+    assert f"no errors in {tmp_path}/mock; --path names another store" in errors(tmp_path, "--prompt", "another")
 
     with connect(tmp_path, on_overlong="truncate") as con:
         con.sql(QUESTION)

@@ -251,8 +251,8 @@ def test_answers_travel_in_a_file(open_store: Open, tmp_path: Path) -> None:
     assert quail("export", str(tmp_path / "n.parquet"), "--model", "n").startswith("2 answers")
     tomorrow = (datetime.now() + timedelta(days=1)).strftime("%Y-%m-%d")
     assert quail("export", str(tmp_path / "none.parquet"), "--since", tomorrow).startswith("0 answers")
-    assert quail("import", file, path=str(tmp_path / "other")) == "10 answers added\n"
-    assert quail("import", str(tmp_path / "none.parquet"), path=str(tmp_path / "other")) == "0 answers added\n"
+    assert quail("import", file, path=str(tmp_path / "other")) == f"10 answers of {file} in {tmp_path}/other\n"
+    assert quail("import", str(tmp_path / "none.parquet"), path=str(tmp_path / "other")).startswith("0 answers of ")
     assert at(tmp_path / "other").recall(KEYS) == dict(rows(0, 10)) | {key("1"): Answer((7.0,), 1)}
     assert at(tmp_path / "other").check().answers == 10
     assert len(journal_files(tmp_path)) == 1
@@ -284,6 +284,9 @@ def test_a_file_that_holds_no_answers_is_refused(tmp_path: Path, case: str) -> N
         broken = pa.array([[float("nan")]], table.schema.field("values").type)
         pq.write_table(table.set_column(at_values, table.schema.field("values"), broken), path)
     store = at(tmp_path / "store")
+    if case == "missing":
+        with pytest.raises(AnswerStoreError, match="there is no such file"):
+            store.import_(path)
     with pytest.raises(
         AnswerStoreError, match=r"file\.parquet (cannot be read as answers|is no export of answers|holds numbers)"
     ):
