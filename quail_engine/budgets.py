@@ -44,7 +44,7 @@ class Budgets:
             if spent + wanted.of(name) > limit:
                 so_far = f", after {_amount(name, spent)} so far," if spent else ""
                 raise BudgetError(
-                    f"{estimate.model}: {estimate}{so_far} would take this {scope} over the setting {name} ({limit:,g}); "
+                    f"{estimate.model}: {estimate.size}{so_far} would take this {scope} over the setting {name} ({limit:,g}); "
                     f"nothing of it was asked. {_way_out(name, scope, spent + wanted.of(name))}"
                 )
 
@@ -80,7 +80,9 @@ def _amount(name: str, value: float) -> str:
 
 
 def _way_out(name: str, scope: str, value: float) -> str:
+    # A run is of many models, so its limit is not one model's to raise.
+    model = "" if scope == "run" else f", or as quail_{name} in the model's config"
     return (
-        f"Filter or limit the rows first, or raise the limit: `{name}: {{{scope}: {math.ceil(value)}}}` in the settings "
-        f"(in dbt: in the profile's quail: block, or as quail_{name} in the model's config)."
+        f"Filter or limit the rows first, or raise the limit to at least this: `{name}: {{{scope}: {math.ceil(value)}}}` "
+        f"in the settings (in dbt: in the profile's quail: block{model})."
     )

@@ -126,8 +126,15 @@ def budget(name: str, value: Any, base: Budget) -> Budget:
         if scope not in _SCOPES:
             raise SettingsError(f"{name} has no part {scope!r}{_nearest(str(scope), _SCOPES)}. Known: {', '.join(_SCOPES)}.")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit >= 0):
-            raise SettingsError(f"{name} must be a number 0 or more, or such numbers by {', '.join(_SCOPES)}, not {limit!r}.")
+            raise SettingsError(
+                f"{name} must be a number 0 or more, or such numbers by {', '.join(_SCOPES)}, not {limit!r}{_as_number(limit)}."
+            )
     return replace(base, **given)
+
+
+def _as_number(value: Any) -> str:
+    """What to write where a number came as a text, as what dbt renders does."""
+    return ", which is a text: in dbt write {{ … | as_number }}" if isinstance(value, str) and value.strip().isdigit() else ""
 
 
 def _answers(value: Any, mock: bool) -> AnswersSettings:

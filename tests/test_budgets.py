@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import quail_engine
-from quail_engine import BudgetError, Event, Session, SettingsError, Warned
+from quail_engine import Answered, BudgetError, Event, Session, SettingsError, Warned
 from quail_engine.engine.mock import MockEngine
 from quail_engine.settings import Budget, Settings
 
@@ -42,6 +43,7 @@ def test_a_budget_is_a_number_or_a_mapping(value: Any, wanted: Budget) -> None:
     ("value", "message"),
     [
         ({"statment": 5}, r"max_tokens has no part 'statment' \(did you mean 'statement'\?\). Known: statement, model, run"),
+        ("5", r"not '5', which is a text: in dbt write {{ … \| as_number }}"),
         ({"run": "much"}, "max_tokens must be a number 0 or more, or such numbers by statement, model, run, not 'much'"),
         (True, "not True"),
         (float("nan"), "not nan"),
@@ -61,8 +63,27 @@ def test_a_run_is_everything_that_a_connection_asks() -> None:
             ask(con, "two", 30)
         assert "nothing of it was asked" in str(caught.value)
         assert "`max_requests: {run: 60}`" in str(caught.value)
+        assert "in the model's config" not in str(caught.value)  # a run is of many models
         assert ask(con, "one", 30) == 0  # what is known costs nothing
         assert ask(con, "three", 20) == 20
+
+
+def test_of_a_sample_the_refusal_says_what_the_sample_asks() -> None:
+    with connect(max_requests=20, sample=0.5) as con, pytest.raises(BudgetError, match=r"asking 30 \([^)]*\) would take this"):
+        ask(con, "one", 30)
+
+
+def test_what_is_left_is_told_by_the_clock() -> None:
+    events: list[Event] = []
+    session = Session(Settings.of({"engine": "mock", "token_budget": 200}), events.append)
+    session.register(con := duckdb.connect())
+    session.execute(con, "select AI_FILTER('one', 'text ' || i) from range(30) r(i)")
+    session.close()
+    told = [event for event in events if isinstance(event, Answered)]
+    assert len(told) > 1
+    # Rendering and keeping take their time, too.
+    assert all(event.elapsed > event.seconds for event in told)
+    assert [event.elapsed for event in told] == sorted(event.elapsed for event in told)
 
 
 def test_a_model_is_the_statements_of_one_node() -> None:
