@@ -19,6 +19,7 @@ from quail_engine.answers import AnswerStore, CheckReport, Failure, StoreStats
 from quail_engine.errors import QuailError
 from quail_engine.session import DatabaseError, Session, connect
 from quail_engine.settings import Settings
+from quail_engine.sql.dialects import findings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -276,12 +277,35 @@ def import_answers(store: AnswerStore, file: Path) -> None:
 
 @main.command()
 @_settings_options
+@click.option("--dialect", type=click.Choice(["snowflake", "bigquery"]), help="Say of each AI call in PATHS if it will run.")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @_clear_errors
-def doctor(engine: str, model: str | None, answers: str | None) -> None:
-    """Verify the model's files, load it, answer one question, and say what was found."""
+def doctor(engine: str, model: str | None, answers: str | None, dialect: str | None, paths: tuple[Path, ...]) -> None:
+    """Verify the model's files, load it, answer one question, and say what was found.
+
+    With --dialect: read the SQL files in PATHS, list their AI calls and say which will run as they are; ends with 1 if one will
+    not. Needs no model.
+    """
+    if dialect or paths:
+        return _check_files(dialect, paths)
     session = Session(_settings(engine, model, answers))
     try:
         for name, value in session.check():
             click.echo(f"{name:>14}  {value}")
     finally:
         session.close()
+
+
+def _check_files(dialect: str | None, paths: tuple[Path, ...]) -> None:
+    if not dialect or not paths:
+        raise click.UsageError("Files are read in a vendor's SQL: quail doctor --dialect snowflake models/")
+    files = [file for path in paths for file in (sorted(path.rglob("*.sql")) if path.is_dir() else [path])]
+    calls, refused = 0, 0
+    for file in files:
+        for found in findings(file.read_text(encoding="utf-8"), dialect):
+            calls += bool(found.name)
+            refused += bool(found.problem)
+            click.echo(f"{file}:{found.line}  {found.name or 'SQL'}  {f'no: {found.problem}' if found.problem else 'runs'}")
+    click.echo(f"{_count(calls, 'AI call')} in {_count(len(files), 'file')}, {refused or 'none'} will not run")
+    if refused:
+        sys.exit(1)

@@ -1,5 +1,6 @@
-"""Vendors' SQL into DuckDB's, with the AI functions in their native form: one pure function, `transpile`."""
+"""Vendors' SQL into DuckDB's with native AI calls: `transpile`; `findings` says of a model's file whether it will run."""
 
+from quail_engine.sql.dialects.check import Finding, findings
 from quail_engine.sql.dialects.transpile import DIALECTS, Transpiled, transpile
 
-__all__ = ["DIALECTS", "Transpiled", "transpile"]
+__all__ = ["DIALECTS", "Finding", "Transpiled", "findings", "transpile"]

@@ -29,8 +29,9 @@ GENERATIVE = (
     "AI.GENERATE_EMBEDDING", "AI.EMBED", "AI.SIMILARITY", "AI.SEARCH", "AI.AGG", "AI.COUNT_TOKENS", "ML.GENERATE_TEXT",
     "ML.GENERATE_EMBEDDING", "ML.UNDERSTAND_TEXT", "ML.TRANSLATE",
 )  # fmt: skip
-_ASKING = ("AI.IF", "AI.CLASSIFY", "AI.SCORE")
 _OURS = ("AI_FILTER", "AI_SCORE", "AI_JOIN", "AI_CLASSIFY", "AI_CLASSIFY_SCORES")
+_DOTTED = ("AI.IF", "AI.CLASSIFY", "AI.SCORE")
+ASKING = (*_DOTTED, *_OURS)
 _PLUMBING = ("connection_id", "endpoint", "model_params", "embeddings", "request_type")
 _OPTIMIZATIONS = ("MINIMIZE_COST", "MAXIMIZE_QUALITY")
 
@@ -39,12 +40,12 @@ class BigQueryDialect(BigQuery):
     """BigQuery's SQL with the AI functions, and with names such as "dev"."main"."tickets", as dbt writes relations here."""
 
     def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
-        return _names(joined(super().tokenize(sql, dialect), (*_ASKING, *GENERATIVE), ignored=("SAFE",)), sql)
+        return _names(joined(super().tokenize(sql, dialect), (*_DOTTED, *GENERATIVE), ignored=("SAFE",)), sql)
 
     class Parser(BigQueryParser):
         FUNCTIONS = {  # noqa: RUF012
             **BigQueryParser.FUNCTIONS,
-            **vendor_functions((*_ASKING, *_OURS)),
+            **vendor_functions(ASKING),
         }
 
         _parse_function_call = noting(BigQueryParser._parse_function_call)

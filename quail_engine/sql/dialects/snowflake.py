@@ -38,6 +38,7 @@ GENERATIVE = (
     ),
 )  # fmt: skip
 _CLASSIFY_TEXT = "SNOWFLAKE.CORTEX.CLASSIFY_TEXT"
+ASKING = ("AI_FILTER", "AI_CLASSIFY", "AI_SENTIMENT", _CLASSIFY_TEXT, "AI_SCORE", "AI_JOIN", "AI_CLASSIFY_SCORES")
 _SENTIMENTS = ("positive", "negative", "neutral", "mixed", "unknown")
 _FAILED = "The text is NULL or too long, or its request failed; the command quail answers errors lists it."
 
@@ -51,8 +52,7 @@ class SnowflakeDialect(Snowflake):
     class Parser(SnowflakeParser):
         FUNCTIONS = {  # noqa: RUF012
             **SnowflakeParser.FUNCTIONS,
-            **vendor_functions(("AI_FILTER", "AI_CLASSIFY", "AI_SENTIMENT", "AI_SCORE", "AI_JOIN", "AI_CLASSIFY_SCORES")),
-            **vendor_functions((_CLASSIFY_TEXT,)),
+            **vendor_functions(ASKING),
         }
 
         _parse_function_call = noting(SnowflakeParser._parse_function_call)

@@ -99,31 +99,41 @@ def transpile(text: str, dialect: str) -> Transpiled:
     """The text as DuckDB SQL with native AI calls. Raises SqlError, pointing into `text`, for what cannot be said there."""
     if dialect == "duckdb":
         return Transpiled(text, written=text)
-    vendor, generative, rewrite = _vendor(dialect)
+    vendor = vendor_of(dialect)
     source = Text(text)
     statements = []
-    for first, tree in _parsed(source, vendor(), dialect, generative):
+    for first, tree in _parsed(source, vendor.dialect(), dialect, vendor.generative):
         if not isinstance(tree, _STATEMENTS):
             reason = f"A statement {first.text.upper()} of {dialect} has no counterpart in DuckDB."
             raise SqlError(reason, text, first.start, first.end + 1)
         for lacking in tree.find_all(*_LACKING):
             raise source.error(lacking, f"DuckDB has no counterpart of {_LACKING[type(lacking)]}.")
         name_calls(tree, source)
-        rewrite(tree, source)
+        vendor.rewrite(tree, source)
         statements.append(_Generator(source).generate(tree))
     plain, places = _unmarked(";\n".join(statements))
     return Transpiled(plain, tuple(source.warnings), places, text)
 
 
-def _vendor(name: str) -> tuple[type[Dialect], tuple[str, ...], Rewrite]:
-    """A vendor's dialect, the functions of its that we refuse, and its rewriting; loaded on first use, which takes a while."""
-    if name == "snowflake":
+@dataclass(frozen=True)
+class Vendor:
+    """What there is to know of a vendor."""
+
+    dialect: type[Dialect]
+    asking: tuple[str, ...]  # its AI functions that we have
+    generative: tuple[str, ...]  # and those that we refuse
+    rewrite: Rewrite
+
+
+def vendor_of(dialect: str) -> Vendor:
+    """Loaded on first use: sqlglot's dialects take a while."""
+    if dialect == "snowflake":
         from quail_engine.sql.dialects import snowflake
 
-        return snowflake.SnowflakeDialect, snowflake.GENERATIVE, snowflake.rewrite
+        return Vendor(snowflake.SnowflakeDialect, snowflake.ASKING, snowflake.GENERATIVE, snowflake.rewrite)
     from quail_engine.sql.dialects import bigquery
 
-    return bigquery.BigQueryDialect, bigquery.GENERATIVE, bigquery.rewrite
+    return Vendor(bigquery.BigQueryDialect, bigquery.ASKING, bigquery.GENERATIVE, bigquery.rewrite)
 
 
 def _parsed(source: Text, vendor: Dialect, name: str, generative: tuple[str, ...]) -> list[tuple[Token, exp.Expr]]:
