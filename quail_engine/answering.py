@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,20 +15,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answers import Answer, answer_keys, truncated_key
-from quail_engine.batching.batch import Batch
-from quail_engine.batching.forest import count_tokens, schedule
-from quail_engine.budgets import Budgets
+from quail_engine.batching.forest import count_tokens
+from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Task
 from quail_engine.errors import EngineError, QuailError
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
+from quail_engine.owner import Answers, Owner, Place
 from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.prompter import Prompt
 from quail_engine.prompts.request import Ids, Logits, Request
 from quail_engine.settings import Settings
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, labelled, may_repeat
-
-_LOOK_SECONDS = 0.1  # how often a statement that waits for the model looks whether it was cancelled
 
 _NOT_FINITE = "the engine gave no finite number"
 _NO_LABELS = "its labels are no list of two or more different ones"
@@ -70,7 +68,6 @@ class _Asked:
     question: Question
     prompt: Prompt
     base: bytes  # question key
-    reads: int  # of one request
 
 
 class _Pending(NamedTuple):  # a named tuple: one is made for every row
@@ -86,6 +83,7 @@ class _Pending(NamedTuple):  # a named tuple: one is made for every row
 class _Round:
     """What is done for one model between two runs of the statement."""
 
+    place: Place  # at the engines
     waiting: Waiting
     repeats: Repeats | None  # None where no two inputs can be one request
     recalled: int = 0
@@ -96,17 +94,15 @@ class _Round:
 
 
 class Answering:
-    """Answers the inquiries of one statement. One statement at a time is in the engine; `lock` is the model's."""
+    """Answers the inquiries of one statement, beside others: the engines' owner lets them share batches."""
 
-    def __init__(
-        self, settings: Settings, listener: Listener, cancelled: threading.Event, lock: threading.Lock, terms: Terms
-    ) -> None:
+    def __init__(self, settings: Settings, listener: Listener, cancelled: threading.Event, owner: Owner, terms: Terms) -> None:
         self._settings = settings
         self._terms = terms
         self._budgets = terms.budgets.of_a_statement()
         self._listener = listener
         self._cancelled = cancelled
-        self._lock = lock
+        self._owner = owner
         self._failures: dict[tuple[Question, str], list[bytes]] = {}  # keys of inputs by question and reason
         self.tally = Tally()
 
@@ -115,11 +111,12 @@ class Answering:
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
-        with self._turn(), closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
-            round_ = _Round(waiting, Repeats() if may_repeat(inquiries) else None)
+        with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
+            round_ = _Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
                 with closing(inquiry.taken()) as missing:
                     for part in missing.parts(PART_ROWS, PART_BYTES):
+                        self._stop_if_cancelled()
                         for inputs in inputs_of(inquiry, part):
                             self._sift(model, inputs, round_)
                             self._keep_failures(model)
@@ -130,17 +127,6 @@ class Answering:
                 round_.repeats.settle()
         for inquiry in inquiries:
             _refuse_failures(inquiry)
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """The model's lock, which a statement that is cancelled while it waits does not wait for."""
-        while not self._lock.acquire(timeout=_LOOK_SECONDS):
-            self._stop_if_cancelled()
-        try:
-            self._stop_if_cancelled()
-            yield
-        finally:
-            self._lock.release()
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
@@ -205,20 +191,21 @@ class Answering:
         requests = len(round_.waiting)
         parts = (self._pending(model, inquiries, part) for part in round_.waiting.parts())
         first = next(parts)
-        estimate = self._estimate(model, [p.request for p in first], requests, round_.recalled)
+        estimate = self._estimate(model, first, requests, round_.recalled)
         self._warn_of_refresh(estimate, round_.asked_again)
         self._warn_of_layout(model, inquiries)
-        self._budgets.refuse(estimate)
-        self._listener(estimate)
         done, fresh, seconds, begun = 0, 0, 0.0, time.monotonic()
-        try:
-            for pending in itertools.chain([first], parts):
-                for answered, tokens, spent in self._prefill(model, pending):
-                    done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
-                    self._listener(Answered(done, requests, fresh, seconds, time.monotonic() - begun, round_.recalled))
-                    self._budgets.stop(done, requests)
-        finally:
-            model.store.flush()
+        with self._budgets.round(estimate) as expected:
+            self._listener(estimate)
+            try:
+                for pending in itertools.chain([first], parts):
+                    with closing(self._prefill(model, pending, round_.place, expected)) as batches:
+                        for answered, tokens, spent in batches:
+                            done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
+                            self._listener(Answered(done, requests, fresh, seconds, time.monotonic() - begun, round_.recalled))
+                            self._budgets.stop(done, requests)
+            finally:
+                model.store.flush()
 
     def _pending(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch) -> list[_Pending]:
         """The requests of a part, in its order."""
@@ -236,13 +223,16 @@ class Answering:
             pending.append(_Pending(asked, position, key, request))
         return pending
 
-    def _estimate(self, model: Model, sample: Sequence[Request], requests: int, recalled: int) -> Asking:
-        """What the round will cost."""
-        tokens = count_tokens(sample).fresh * requests // len(sample)
-        return Asking(requests, tokens, tokens / model.engine.tokens_per_second, model.name, recalled, self._settings.sample)
+    def _estimate(self, model: Model, sample: Sequence[_Pending], requests: int, recalled: int) -> Asking:
+        """What the round will cost, by its first part; what another statement is asking costs nothing here."""
+        taken = self._owner.taken([p.key for p in sample])
+        ours = [p.request for p in sample if p.key not in taken]
+        tokens = count_tokens(ours).fresh * requests // len(sample)
+        asked, rate = len(ours) * requests // len(sample), model.engine.tokens_per_second
+        return Asking(asked, tokens, tokens / rate, model.name, recalled, self._settings.sample)
 
     def _warn_of_refresh(self, estimate: Asking, again: int) -> None:
-        if again:
+        if again and estimate.requests:
             share = again / estimate.requests
             part = Asking(again, round(share * estimate.tokens), share * estimate.seconds, estimate.model)
             inputs = "input that has" if again == 1 else "inputs that have"
@@ -258,31 +248,46 @@ class Answering:
                     )
                 )
 
-    def _prefill(self, model: Model, pending: Sequence[_Pending]) -> Iterator[tuple[int, int, float]]:
-        """Runs the batches; yields after each: requests answered, fresh tokens, seconds in the engine."""
-        requests = [p.request for p in pending]
-        reads: dict[int, dict[int, Logits]] = {}  # of requests that are read in several batches or places
-        for batch in schedule(requests, self._settings.token_budget):
-            self._stop_if_cancelled()
-            begun = time.perf_counter()
-            scores = _scored(model, batch)
-            spent = time.perf_counter() - begun
-            finished: list[tuple[_Pending, list[Logits]]] = []
-            for read, logits in zip(batch.reads, scores, strict=True):
-                waits = pending[read.request]
-                if waits.asked.reads == 1:
-                    finished.append((waits, [logits]))
-                    continue
-                found = reads.setdefault(read.request, {})
-                found[read.part] = logits
-                if len(found) == waits.asked.reads:
-                    finished.append((waits, [found[part] for part in range(len(found))]))
-                    del reads[read.request]
-            self.tally.seconds_engine += spent
-            self.tally.tokens_fresh += batch.tokens
-            self._budgets.spend(len(finished), batch.tokens, spent)
-            self._settle(model, finished)
-            yield len(finished), batch.tokens, spent
+    def _prefill(
+        self, model: Model, pending: Sequence[_Pending], place: Place, expected: Spent
+    ) -> Generator[tuple[int, int, float], None, None]:
+        """Has requests answered; yields after each batch: requests answered, fresh tokens, seconds in the engine."""
+        while pending:
+            claimed = self._owner.claim(place, [p.key for p in pending])
+            ours, pending = [p for p in pending if p.key in claimed], [p for p in pending if p.key not in claimed]
+            if not place.alone:  # another statement may have got answers since the store was asked
+                ours, known = self._known_by_now(model, ours, place)
+                yield known, 0, 0.0
+            with self._owner.handed_in(place, model, [p.request for p in ours]) as handed:
+                try:
+                    for answers in self._owner.answers(place, handed, self._stop_if_cancelled):
+                        yield self._keep(model, ours, answers, place, expected)
+                finally:
+                    for answers in self._owner.rest(place, handed):
+                        self._keep(model, ours, answers, place, expected)
+            self._owner.await_release([p.key for p in pending], self._stop_if_cancelled)
+
+    def _known_by_now(self, model: Model, pending: Sequence[_Pending], place: Place) -> tuple[list[_Pending], int]:
+        """Settles what the store knows by now; returns the rest, and how many were settled."""
+        known = model.store.recall([p.key for p in pending], self._terms.since)
+        for p in pending:
+            if p.key in known:
+                p.asked.inquiry.settle([p.position], np.array([known[p.key].values], np.float32))
+        self._owner.release(place, list(known))
+        self.tally.recalled += len(known)
+        return [p for p in pending if p.key not in known], len(known)
+
+    def _keep(
+        self, model: Model, pending: Sequence[_Pending], answers: Answers, place: Place, expected: Spent
+    ) -> tuple[int, int, float]:
+        """Counts and keeps what a batch answered."""
+        finished = [(pending[index], logits) for index, logits in answers.logits]
+        self.tally.seconds_engine += answers.seconds
+        self.tally.tokens_fresh += answers.tokens
+        self._budgets.spend(len(finished), answers.tokens, answers.seconds, expected)
+        self._settle(model, finished)
+        self._owner.release(place, [p.key for p, _ in finished])
+        return len(finished), answers.tokens, answers.seconds
 
     def _settle(self, model: Model, finished: Sequence[tuple[_Pending, list[Logits]]]) -> None:
         """Keeps the answers of a batch, question by question; a number that is not finite is a failed row."""
@@ -318,20 +323,10 @@ class Answering:
         self._failures.clear()
 
 
-def _scored(model: Model, batch: Batch) -> list[Logits]:
-    try:
-        return model.engine.score(batch)
-    except MemoryError as error:
-        raise EngineError(
-            f"{model.name} ran out of memory at a batch of {batch.tokens:,} tokens. What was answered so far is kept. "
-            "Set a smaller token_budget or a smaller model, or run fewer things beside it, and run again to go on."
-        ) from error
-
-
 def _asked(model: Model, inquiry: Inquiry, labels: str | None) -> _Asked:
     question = labelled(inquiry.question, labels)
     prompt = model.prompter.compile(question)
-    return _Asked(inquiry, question, prompt, model.question_key(question), len(prompt.readout.suffixes))
+    return _Asked(inquiry, question, prompt, model.question_key(question))
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from functools import cached_property
 
 from quail_engine.answers import AnswerStore, question_key
 from quail_engine.calls import Question
@@ -34,14 +34,19 @@ class Model:
         self._identity = identity
         self._told: set[Question] = set()  # whose earlier layouts were looked at
         self._load = load
+        self._loading = threading.Lock()
+        self._engine: Engine | None = None
 
-    @cached_property
+    @property
     def engine(self) -> Engine:
-        engine = self._load()
-        assert (engine.weights, engine.precision) == self._identity, (
-            "the engine holds other weights than its answers are kept under"
-        )
-        return engine
+        with self._loading:
+            if self._engine is None:
+                engine = self._load()
+                assert (engine.weights, engine.precision) == self._identity, (
+                    "the engine holds other weights than its answers are kept under"
+                )
+                self._engine = engine
+            return self._engine
 
     def question_key(self, question: Question) -> bytes:
         return question_key(*self._identity, self.prompter.layout, question)
@@ -55,8 +60,8 @@ class Model:
         return self.store.count([question_key(*self._identity, f"{name}/{n}", question) for n in range(1, int(version))])
 
     def close(self) -> None:
-        if "engine" in self.__dict__:
-            self.engine.close()
+        if self._engine:
+            self._engine.close()
 
 
 def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:

@@ -19,6 +19,7 @@ from quail_engine.answering import Answering, Tally, Terms
 from quail_engine.errors import QuailError
 from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, probability
 from quail_engine.model import Model
+from quail_engine.owner import Owner
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
@@ -41,7 +42,7 @@ class Services:
 
     settings: Settings
     model: Callable[[str], Model]  # loads a model by name on first use
-    lock: threading.Lock  # one statement at a time in the engine
+    owner: Owner  # of the engines, which statements share
     listener: Listener
     terms: Terms
 
@@ -62,7 +63,7 @@ class Resolver:
         self._query = query
         self._plan = plan
         self._limit = plan.first.limit if plan.first else None
-        self._answering = Answering(services.settings, services.listener, cancelled, services.lock, services.terms)
+        self._answering = Answering(services.settings, services.listener, cancelled, services.owner, services.terms)
         self._look_ups = StatementLookUps(query.calls, services.settings, self._limit.calls if self._limit else ())
         self._joined = 0  # inputs answered through answer tables
         self._looked_up = 0  # rows looked up in the run that made the result

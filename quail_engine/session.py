@@ -24,6 +24,7 @@ from quail_engine.execute import execute, plan_text
 from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
 from quail_engine.model import Model, load_model
+from quail_engine.owner import Owner
 from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
@@ -51,7 +52,7 @@ class Session:
         self._tokens = _token_store(settings)
         self._models: dict[str, Model] = {}
         self._loading = threading.Lock()
-        self._asking = threading.Lock()
+        self._owner = Owner(settings.token_budget)
         self.start_run()
 
     def start_run(self) -> None:
@@ -194,7 +195,7 @@ class Session:
         if node:
             spent["model"] = self._spent_by_node.setdefault(node, Spent())
         terms = Terms(Budgets(settings, spent), node, self._run_began if refresh else 0)
-        return Services(settings, self._model, self._asking, listener, terms)
+        return Services(settings, self._model, self._owner, listener, terms)
 
     def _model(self, name: str) -> Model:
         with self._loading:

@@ -130,7 +130,7 @@ def test_what_is_reached_while_running_keeps_the_answers(tmp_path: Path, monkeyp
         return score(self, batch)
 
     monkeypatch.setattr(MockEngine, "score", slow)
-    monkeypatch.setattr("quail_engine.answering.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("quail_engine.owner.time.perf_counter", lambda: clock[0])
     settings: dict[str, Any] = {"answers": str(tmp_path), "token_budget": 200}
     with connect(max_seconds=5, **settings) as con:
         con.sql("create table t as select 1 as old")

@@ -12,7 +12,7 @@ from quail_engine.prompts.request import Ids
 class Node(NamedTuple):  # a named tuple, like Read: several are made for every request
     """A run of tokens after its parent's; everything below a node shares its KV."""
 
-    number: int  # unique in the schedule; parents come before their children
+    number: int  # unique among all that the engine is given; parents come before their children
     parent: int  # number of the node before it, in this batch or an earlier one still held; -1 = a root
     ids: Ids  # 1 to `CHUNK_TOKENS` tokens; a longer segment is a chain of nodes cut every CHUNK_TOKENS
 
@@ -20,7 +20,7 @@ class Node(NamedTuple):  # a named tuple, like Read: several are made for every 
 class Read(NamedTuple):
     node: int  # number of a node of this batch: logits are read at its last token
     rows: Ids  # head rows, i.e. token ids whose logits are wanted
-    request: int  # index of the request in the schedule
+    request: int  # index of the request in its schedule
     part: int  # index of the read in the request's readout
 
 

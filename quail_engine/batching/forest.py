@@ -7,6 +7,7 @@ rounds differently from attention over a whole one, and an answer must not depen
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,30 +40,57 @@ class _Forest:
     reads: dict[int, list[tuple[Ids, int, int]]]  # node → (head rows, request, part)
 
 
-def schedule(requests: Sequence[Request], token_budget: int) -> Iterator[Batch]:
-    """The batches that answer `requests`, each of at most `token_budget` fresh tokens unless one node alone is larger.
+class Schedule:
+    """Requests on their way to the engine: what is left of their forest is cut off piece by piece.
 
-    Nodes come depth-first in the order of first appearance, so the KV that a batch leaves for the next ones is no more than
-    the path to the next node. `Read.request` is an index into `requests`.
+    Nodes come depth-first in the order of first appearance, so the KV that a piece leaves for the next ones is no more than
+    the path to the next node. `Read.request` is an index into the requests.
     """
+
+    def __init__(self, requests: Sequence[Request], numbers: Iterator[int]) -> None:
+        """`numbers`: of nodes, ascending; schedules whose pieces share batches draw from one."""
+        self._forest = _grow(requests)
+        self._order = _depth_first(self._forest)
+        self._next = next(self._order, None)
+        self._given = [0] * len(self._forest.ids)  # numbers, by index in the forest
+        self._numbers = numbers
+        self.tokens = sum(map(len, self._forest.ids))  # left
+
+    def cut(self, token_budget: int, at_least_one: bool = True) -> Batch:
+        """The next nodes, of at most `token_budget` tokens together; `at_least_one` comes even if it alone is larger."""
+        forest, given, index = self._forest, self._given, self._next
+        nodes: list[Node] = []
+        reads: list[Read] = []
+        tokens = 0
+        while index is not None:
+            ids, parent = forest.ids[index], forest.parents[index]
+            if tokens + len(ids) > token_budget and (nodes or not at_least_one):
+                break
+            tokens += len(ids)
+            number = given[index] = next(self._numbers)
+            nodes.append(Node(number, ROOT if parent == ROOT else given[parent], ids))
+            if index in forest.reads:
+                reads += [Read(number, rows, request, part) for rows, request, part in forest.reads[index]]
+            index = next(self._order, None)
+        self._next = index
+        self.tokens -= tokens
+        held = () if index is None else _ancestors(forest, index)
+        return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in held))
+
+
+def schedule(requests: Sequence[Request], token_budget: int) -> Iterator[Batch]:
+    """The batches that answer `requests` alone, each of at most `token_budget` fresh tokens unless one node is larger."""
     assert token_budget > 0, "a batch needs room for a token"
-    forest = _grow(requests)
-    numbers = [0] * len(forest.ids)  # in the schedule, by index in the forest
-    nodes: list[Node] = []
-    reads: list[Read] = []
-    tokens = 0
-    for number, index in enumerate(_depth_first(forest)):
-        ids, parent = forest.ids[index], forest.parents[index]
-        tokens += len(ids)
-        if tokens > token_budget and nodes:
-            yield Batch(tuple(nodes), tuple(reads), keep=frozenset(numbers[i] for i in _ancestors(forest, index)))
-            nodes, reads, tokens = [], [], len(ids)
-        numbers[index] = number
-        nodes.append(Node(number, ROOT if parent == ROOT else numbers[parent], ids))
-        if index in forest.reads:
-            reads += [Read(number, rows, request, part) for rows, request, part in forest.reads[index]]
-    if nodes:
-        yield Batch(tuple(nodes), tuple(reads), keep=frozenset())
+    whole = Schedule(requests, itertools.count())
+    while whole.tokens:
+        yield whole.cut(token_budget)
+
+
+def joined(pieces: Sequence[Batch], keep: frozenset[int]) -> Batch:
+    """Pieces of several schedules as one batch. `Read.request` still counts within its piece."""
+    nodes = itertools.chain.from_iterable(piece.nodes for piece in pieces)
+    reads = itertools.chain.from_iterable(piece.reads for piece in pieces)
+    return Batch(tuple(nodes), tuple(reads), keep)
 
 
 def count_tokens(requests: Sequence[Request]) -> TokenCount:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ _SUFFIX = ".arrow"
 
 
 class TokenStore:
-    """Encodes texts with a prompter and remembers the ids. For one thread at a time.
+    """Encodes texts with a prompter and remembers the ids. Safe to use from several threads.
 
     `folder` None remembers some in memory. Otherwise files go there with mode 0600, for they hold the rows' content. With
     `keep` they stay and later stores on the same folder reuse them; without it a file's name is removed as soon as the file
@@ -39,9 +40,14 @@ class TokenStore:
         self._places: dict[str, dict[bytes, tuple[pa.ListArray, int]]] = {}  # tokenizer → text → where its ids are
         self._fresh: dict[str, dict[str, Ids]] = {}  # tokenizer → text → ids, not yet written
         self._fresh_tokens = 0
+        self._lock = threading.Lock()
 
     def ids(self, prompter: Prompter, texts: Sequence[str]) -> list[Ids]:
         """The ids of each text, as `prompter.encode` gives them."""
+        with self._lock:
+            return self._ids(prompter, texts)
+
+    def _ids(self, prompter: Prompter, texts: Sequence[str]) -> list[Ids]:
         tokenizer = prompter.tokenizer
         if tokenizer not in self._places:
             self._places[tokenizer] = self._kept(tokenizer)

@@ -1,8 +1,10 @@
-"""Statements of several threads in one session: equal requests are asked once, and a cancelled one leaves the others alone."""
+"""Statements of several threads in one session share batches and answers, and what stops one leaves the others alone."""
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from quail_engine import QuailError, Session, Settings
+from quail_engine import BudgetError, QuailError, Session, Settings
 from quail_engine.batching.batch import Batch
 from quail_engine.engine.mock import MockEngine
 
@@ -24,6 +26,15 @@ class Gate:
         self.open = threading.Event()
         self.reached = threading.Event()
         self.asked = 0
+        self.batches: list[set[int]] = []  # the notes that each is about
+        self.seconds = 0.0  # by the engine's clock
+
+    def until_handed_in(self, session: Session, statements: int) -> None:
+        """Waits until so many statements have requests at the engine."""
+        ends = time.monotonic() + 30
+        while sum(place.handed is not None for place in session._owner._places) < statements:
+            assert time.monotonic() < ends
+            time.sleep(0.005)
 
 
 @pytest.fixture
@@ -34,6 +45,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         gate.reached.set()
         assert gate.open.wait(30)
         gate.asked += len(batch.reads)
+        texts = "".join(chr(token) for node in batch.nodes for token in node.ids)
+        gate.batches.append({int(number) for number in re.findall(r"note (\d+)", texts)})
+        gate.seconds += 1.0
         return score(engine, batch)
 
     monkeypatch.setattr(MockEngine, "score", held)
@@ -97,3 +111,108 @@ def test_a_cancelled_statement_leaves_the_others_alone(
     kept = gate.asked - ROWS - again.asked
     assert 0 < kept < ROWS, "the batch in flight was kept"
     assert again.recalled == kept
+
+
+def _both(gate: Gate) -> list[set[int]]:
+    """Batches that are about notes of two statements, one of which has those from 1,000 on."""
+    return [notes for notes in gate.batches if min(notes) < 1_000 <= max(notes)]
+
+
+def test_statements_share_batches_and_a_small_one_does_not_wait_for_a_big_one(
+    session: Session, database: duckdb.DuckDBPyConnection, gate: Gate
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        big = pool.submit(session.execute, database.cursor(), _sql(0, 5 * ROWS))
+        assert gate.reached.wait(30)
+        small = pool.submit(session.execute, database.cursor(), _sql(1_000, 1_010))
+        gate.until_handed_in(session, 2)
+        gate.open.set()
+        assert (big.result(timeout=30).asked, small.result(timeout=30).asked) == (5 * ROWS, 10)
+    assert gate.asked == 5 * ROWS + 10
+    assert _both(gate) == gate.batches[1:2], "the small one has all of its answers in the next batch"
+    assert {number for notes in gate.batches for number in notes} == {*range(5 * ROWS), *range(1_000, 1_010)}
+
+
+def test_an_error_of_the_engine_reaches_each_statement_of_the_batch(
+    session: Session, database: duckdb.DuckDBPyConnection, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = MockEngine.score
+
+    def broken(engine: MockEngine, batch: Batch) -> Any:
+        logits = held(engine, batch)
+        if len(gate.batches) == 2:
+            raise MemoryError
+        return logits
+
+    monkeypatch.setattr(MockEngine, "score", broken)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(session.execute, database.cursor(), _sql(0, ROWS))]
+        assert gate.reached.wait(30)
+        runs.append(pool.submit(session.execute, database.cursor(), _sql(1_000, 1_000 + ROWS)))
+        gate.until_handed_in(session, 2)
+        gate.open.set()
+        for run in runs:
+            with pytest.raises(QuailError, match="mock ran out of memory at a batch of"):
+                run.result(timeout=30)
+    assert _both(gate) == gate.batches[1:] != []
+    for start, stored in ((0, len(gate.batches[0])), (1_000, 0)):
+        report = session.execute(database.cursor(), _sql(start, start + ROWS))
+        assert (report.asked, report.recalled) == (ROWS - stored, stored)
+        assert database.execute(f"from t{start} order by i").fetchall() == [
+            (i, "1" in str(i)) for i in range(start, start + ROWS)
+        ]
+
+
+def test_a_budget_stops_its_statement_only(
+    session: Session, database: duckdb.DuckDBPyConnection, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quail_engine.owner.time.perf_counter", lambda: gate.seconds)
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(session.execute, database.cursor(), _sql(0, ROWS))
+        assert gate.reached.wait(30)
+        limits = {"max_seconds": {"statement": 0.3}}
+        stopped = pool.submit(session.execute, database.cursor(), _sql(1_000, 1_000 + 3 * ROWS), overrides=limits)
+        gate.until_handed_in(session, 2)
+        gate.open.set()
+        with pytest.raises(BudgetError, match=r"max_seconds \(0.3\): \d+ of 600 requests were answered"):
+            stopped.result(timeout=30)
+        assert other.result(timeout=30).asked == ROWS
+    report = session.execute(database.cursor(), _sql(1_000, 1_000 + 3 * ROWS))
+    assert 0 < report.recalled < 3 * ROWS
+    assert report.asked == 3 * ROWS - report.recalled
+    assert gate.asked == 4 * ROWS, "what was asked was kept"
+
+
+def test_rounds_in_flight_count_towards_a_run_s_budget(database: duckdb.DuckDBPyConnection, gate: Gate) -> None:
+    settings = Settings.of({"engine": "mock", "token_budget": 2_000, "max_requests": {"run": 300}})
+    session = Session(settings, listener=lambda event: None)
+    session.register(database)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(session.execute, database.cursor(), _sql(0, ROWS))
+        assert gate.reached.wait(30)
+        with pytest.raises(BudgetError, match="after 200 requests so far, would take this run over"):
+            session.execute(database.cursor(), _sql(1_000, 1_000 + ROWS))
+        same = pool.submit(session.execute, database.cursor(), _sql(10, ROWS))  # what another one asks costs nothing
+        time.sleep(0.1)
+        gate.open.set()
+        assert first.result(timeout=30).asked == ROWS
+        assert (same.result(timeout=30).asked, same.result().recalled) == (0, ROWS - 10)
+    session.close()
+
+
+def test_many_statements_of_eight_threads(session: Session, database: duckdb.DuckDBPyConnection, gate: Gate) -> None:
+    gate.open.set()
+    starts = [[1_000 * thread + 40 * turn for turn in range(6)] for thread in range(8)]
+
+    def work(thread: int) -> int:
+        cursor = database.cursor()
+        return sum(session.execute(cursor, _sql(start, start + 60)).asked for start in starts[thread])
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = sum(pool.map(work, range(8)))
+    assert asked == gate.asked == 8 * (5 * 40 + 60)
+    for start in [start for thread in starts for start in thread]:
+        rows = database.execute(f"from t{start} order by i").fetchall()
+        assert rows == [(i, "1" in str(i)) for i in range(start, start + 60)]
+    assert not session._owner._claimed
+    assert not session._owner._places

@@ -1,0 +1,249 @@
+"""The owner of a session's engines: requests of statements in flight share batches, and equal ones are asked once.
+
+It has no thread of its own. Whoever waits for answers runs the next batch if nobody runs one: it has a piece for every
+statement that asks the same model, and each takes its answers on its own thread. So a statement alone goes from batch to batch
+as if there were no others, and of several one prefills while the others keep their answers.
+
+A statement hands in a part of its requests at a time and keeps its own schedule, so what its requests share they share whoever
+else asks, and one that is cancelled takes along only what is its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from quail_engine.batching.batch import Batch
+from quail_engine.batching.forest import Schedule, joined
+from quail_engine.errors import EngineError
+from quail_engine.model import Model
+from quail_engine.prompts.request import Logits, Request
+
+_LOOK_SECONDS = 0.1  # how often a statement that waits looks whether it was cancelled
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a batch answered of one statement's requests."""
+
+    logits: list[tuple[int, list[Logits]]]  # index of a request, and a vector a read
+    tokens: int  # fresh ones of this statement's piece
+    seconds: float  # its share of the batch's, by tokens
+
+
+class Handed:
+    """A part of a statement's requests that the engine has not answered yet."""
+
+    def __init__(self, model: Model, requests: Sequence[Request], numbers: Iterator[int]) -> None:
+        self.model = model
+        self.schedule = Schedule(requests, numbers)
+        self.keep: frozenset[int] = frozenset()  # nodes whose KV its next piece reads
+        self.served = False  # whether the model's last batch had a piece of it
+        self.error: Exception | None = None
+        self.unanswered = len(requests)
+        self.answers: deque[Answers] = deque()  # not yet taken
+        self._requests = requests
+        self._reads: dict[int, dict[int, Logits]] = {}  # of requests that are read in several batches or places
+
+    def cut(self, token_budget: int, at_least_one: bool) -> Batch:
+        piece = self.schedule.cut(token_budget, at_least_one)
+        self.keep = piece.keep
+        self.served = bool(piece.nodes)
+        return piece
+
+    def take(self, piece: Batch, scores: Iterator[Logits], seconds: float) -> None:
+        """`scores`: of the piece's reads, and perhaps of others after them."""
+        finished: list[tuple[int, list[Logits]]] = []
+        for read, logits in zip(piece.reads, scores, strict=False):
+            wanted = len(self._requests[read.request].readout.suffixes)
+            if wanted == 1:
+                finished.append((read.request, [logits]))
+                continue
+            found = self._reads.setdefault(read.request, {})
+            found[read.part] = logits
+            if len(found) == wanted:
+                finished.append((read.request, [found[part] for part in range(wanted)]))
+                del self._reads[read.request]
+        self.unanswered -= len(finished)
+        self.answers.append(Answers(finished, piece.tokens, seconds))
+
+
+class Place:
+    """A statement's place at the engines for a round."""
+
+    def __init__(self, alone: bool) -> None:
+        self.alone = alone  # whether nobody else has had a place at the same time
+        self.claimed: set[bytes] = set()
+        self.handed: Handed | None = None
+
+
+class Owner:
+    """Shares the engines among statements. Thread-safe; every wait lies in the thread of the statement that waits."""
+
+    def __init__(self, token_budget: int) -> None:
+        """`token_budget`: fresh tokens of a batch, whoever shares it."""
+        assert token_budget > 0, "a batch needs room for a token"
+        self._token_budget = token_budget
+        self._changed = threading.Condition()
+        self._places: list[Place] = []
+        self._claimed: set[bytes] = set()
+        self._numbers = itertools.count()
+        self._runner: Place | None = None  # who runs a batch
+        self._pieces: list[tuple[Place, Handed, Batch]] = []  # of the batch in flight, or of one that Ctrl-C cut off
+
+    @contextmanager
+    def place(self) -> Iterator[Place]:
+        """A place until the end of the block; whoever leaves it takes unasked requests and claims along."""
+        with self._changed:
+            place = Place(alone=not self._places)
+            for other in self._places:
+                other.alone = False
+            self._places.append(place)
+        try:
+            yield place
+        finally:
+            with self._changed:
+                self._places.remove(place)
+                self._claimed -= place.claimed
+                self._changed.notify_all()
+
+    def taken(self, keys: Sequence[bytes]) -> set[bytes]:
+        """The keys that somebody is asking."""
+        with self._changed:
+            return {key for key in keys if key in self._claimed}
+
+    def claim(self, place: Place, keys: Sequence[bytes]) -> set[bytes]:
+        """The keys that nobody else is asking, and nobody else will before they are released."""
+        with self._changed:
+            free = {key for key in keys if key not in self._claimed}
+            self._claimed |= free
+            place.claimed |= free
+        return free
+
+    def release(self, place: Place, keys: Sequence[bytes]) -> None:
+        """To be called when their answers are kept, where whoever waits for them looks."""
+        with self._changed:
+            place.claimed.difference_update(keys)
+            self._claimed.difference_update(keys)
+            self._changed.notify_all()
+
+    def await_release(self, keys: Sequence[bytes], look: Callable[[], None]) -> None:
+        """Returns when nobody is asking one of the keys. `look` raises where the statement is to wait no longer; so below."""
+        with self._changed:
+            while not self._claimed.isdisjoint(keys):
+                look()
+                self._changed.wait(_LOOK_SECONDS)
+
+    @contextmanager
+    def handed_in(self, place: Place, model: Model, requests: Sequence[Request]) -> Iterator[Handed]:
+        """Requests that are answered until the end of the block; those that are not asked by then never are."""
+        place.handed = Handed(model, requests, self._numbers)
+        try:
+            yield place.handed
+        finally:
+            with self._changed:
+                place.handed = None
+                if self._runner is place:  # Ctrl-C came between two steps
+                    self._runner = None
+                if self._runner is None:
+                    self._pieces = [piece for piece in self._pieces if piece[0] is not place]
+                self._changed.notify_all()
+
+    def answers(self, place: Place, handed: Handed, look: Callable[[], None]) -> Iterator[Answers]:
+        """The answers to what was handed in, as they come. Raises what the engine raised in a batch that had a piece of it."""
+        while True:
+            look()
+            with self._changed:
+                if not handed.answers:
+                    if handed.error:
+                        raise handed.error
+                    if not handed.unanswered:
+                        return
+                    if self._runner:
+                        self._changed.wait(_LOOK_SECONDS)
+                        continue
+                    self._runner = place
+            if handed.answers:
+                yield handed.answers.popleft()
+            else:
+                self._run(place)
+
+    def rest(self, place: Place, handed: Handed) -> Iterator[Answers]:
+        """No further piece; the answers of the batch in flight, and those that were not taken."""
+        with self._changed:
+            place.handed = None
+            while self._runner not in (None, place) and any(other is place for other, _, _ in self._pieces):
+                self._changed.wait(_LOOK_SECONDS)
+        yield from handed.answers
+
+    def _run(self, runner: Place) -> None:
+        """Runs a batch. What it raises is for each whose piece it was; a batch that Ctrl-C cuts off is left to the others."""
+        try:
+            with self._changed:
+                self._pieces = pieces = self._pieces or self._composed()
+                model = pieces[0][1].model
+                batch = self._joined(model, [piece for _, _, piece in pieces])
+            begun = time.perf_counter()
+            error: Exception | None = None
+            scores: list[Logits] = []
+            try:
+                scores = _scored(model, batch)
+            except Exception as raised:  # noqa: BLE001 - raised again on the thread of each statement that it concerns
+                error = raised
+            seconds = time.perf_counter() - begun
+            with self._changed:
+                self._pieces = []
+                in_order = iter(scores)
+                for _, handed, piece in pieces:
+                    handed.error = error
+                    if not error:
+                        handed.take(piece, in_order, seconds * piece.tokens / batch.tokens)
+        finally:
+            with self._changed:
+                if self._runner is runner:
+                    self._runner = None
+                self._changed.notify_all()
+
+    def _composed(self) -> list[tuple[Place, Handed, Batch]]:
+        """The next batch, of one model: a piece of the same size for every statement, and what one leaves for the next.
+
+        Who got nothing last time comes first, a model without its turn, too; then those who need less than their share.
+        """
+        waiting = [(place, place.handed) for place in self._places if place.handed and not place.handed.error]
+        ready = [(place, handed) for place, handed in waiting if handed.schedule.tokens]
+        model = min(ready, key=lambda waits: waits[1].served)[1].model
+        for _, other in ready:
+            other.served &= other.model is model
+        live = [(place, handed) for place, handed in ready if handed.model is model]
+        room, share = self._token_budget, self._token_budget // len(live)
+        live.sort(key=lambda waits: (waits[1].served, waits[1].schedule.tokens > share))
+        pieces: list[tuple[Place, Handed, Batch]] = []
+        for number, (place, handed) in enumerate(live):
+            piece = handed.cut(room // (len(live) - number), at_least_one=not pieces)
+            if piece.nodes:
+                room -= piece.tokens
+                pieces.append((place, handed, piece))
+        return pieces
+
+    def _joined(self, model: Model, pieces: list[Batch]) -> Batch:
+        kept = [place.handed.keep for place in self._places if place.handed and place.handed.model is model]
+        if len(pieces) == len(kept) == 1:
+            return pieces[0]
+        return joined(pieces, frozenset().union(*kept))
+
+
+def _scored(model: Model, batch: Batch) -> list[Logits]:
+    try:
+        scores = model.engine.score(batch)
+    except MemoryError as error:
+        raise EngineError(
+            f"{model.name} ran out of memory at a batch of {batch.tokens:,} tokens. What was answered so far is kept. "
+            "Set a smaller token_budget or a smaller model, or run fewer things beside it, and run again to go on."
+        ) from error
+    assert len(scores) == len(batch.reads), "the engine left reads out"
+    return scores
