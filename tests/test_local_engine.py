@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.decoder import reference_logits, reference_model, write_tiny_folder
 
-from quail_engine.batching.forest import schedule
+from quail_engine.batching.forest import Schedule, joined, schedule
 from quail_engine.engine import load_engine
 from quail_engine.engine.local.attention_kernel import flash_attention, reference_attention
 from quail_engine.engine.local.engine import LocalEngine, load
@@ -178,6 +179,24 @@ def test_no_bit_depends_on_batch_mates(name: str, dtype: str, tiny_folder: Calla
 def test_no_bit_depends_on_batch_mates_in_a_real_model(model_folder: Callable[[str], Path]) -> None:
     requests = random_requests(7, [1, 2, 3, 5, 8, 9, 12, 15, 16, 17, 70], vocabulary=40_000)
     assert_bits_never_change(load(model_folder("smollm2-135m"), "bfloat16", 2), requests, groups=[1, 2, 3, 7, 64])
+
+
+def test_no_bit_depends_on_another_schedule_in_the_batch(tiny_folder: Callable[[str], Path]) -> None:
+    engine = load(tiny_folder("llama tied"), "bfloat16", 1)
+    parts = [random_requests(8, [40, 50]), random_requests(9, [45, 55, 3])]
+    expected = [score(engine, requests, 60) for requests in parts]
+    numbers = itertools.count()
+    schedules = [Schedule(requests, numbers) for requests in parts]
+    found: list[dict[tuple[int, int], Logits]] = [{}, {}]
+    while any(one.tokens for one in schedules):
+        pieces = [one.cut(30) for one in schedules]
+        logits = iter(engine.score(joined(pieces, pieces[0].keep | pieces[1].keep)))
+        for own, piece in zip(found, pieces, strict=True):
+            own |= {(read.request, read.part): next(logits) for read in piece.reads}
+    for own, wanted in zip(found, expected, strict=True):
+        every = {(i, part): vector for i, vectors in enumerate(wanted) for part, vector in enumerate(vectors)}
+        assert own.keys() == every.keys()
+        assert all(np.array_equal(own[read], every[read]) for read in every)
 
 
 def test_an_abandoned_schedule_leaves_nothing_behind(tiny_folder: Callable[[str], Path]) -> None:
