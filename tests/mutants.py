@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+DIALECTS = ("tests/dialects",)
 SUITE = ("tests/test_requests.py", "tests/test_limits.py", "tests/test_existence.py", "tests/test_plan.py", "tests/exactness")
 
 
@@ -26,6 +27,7 @@ SUITE = ("tests/test_requests.py", "tests/test_limits.py", "tests/test_existence
 class Mutant:
     name: str
     edits: tuple[tuple[str, str, str], ...]  # file of the package, text that stands there once, what replaces it
+    suite: tuple[str, ...] = SUITE  # the tests that must catch it
 
 
 _FILL = (
@@ -68,6 +70,35 @@ MUTANTS = (
         "stale key",
         (("answers/keys.py", "[[label.text, label.description] for label in question.labels]", "len(question.labels)"),),
     ),
+    Mutant(
+        "label in quotes",
+        (
+            (
+                "sql/dialects/variant.py",
+                "return exp.JSONExtractScalar(this=node.this.copy(), expression=node.expression.copy())",
+                "return exp.cast(node.copy(), 'text')",
+            ),
+        ),
+        DIALECTS,
+    ),
+    Mutant(
+        "details dropped",
+        (("sql/dialects/snowflake.py", "return _with_details(made, made) if details else made", "return made"),),
+        DIALECTS,
+    ),
+    Mutant(
+        "a text in mode single",
+        (("sql/dialects/bigquery.py", 'if mode == "single" else made', "if False else made"),),
+        DIALECTS,
+    ),
+    Mutant("offsets from one", (("sql/dialects/bigquery.py", 'exp.column("n") - 1', 'exp.column("n") - 0'),), DIALECTS),
+    Mutant("braces as places", (("sql/dialects/prompts.py", "piece.translate(_ESCAPES)", "piece"),), DIALECTS),
+    Mutant("inner FLATTEN", (("sql/dialects/variant.py", 'join.set("side", "LEFT")', "pass"),), DIALECTS),
+    Mutant(
+        "errors in the translated text",
+        (("sql/dialects/transpile.py", "if not inside:", "if True:"),),
+        DIALECTS,
+    ),
     Mutant("tag per site", (("lookups/statement.py", "same = (id(inquiry), ", "same = (call.start, id(inquiry), "),)),
 )
 
@@ -78,7 +109,7 @@ def main(names: Sequence[str]) -> int:
     if unmatched or not chosen:
         _say("\n".join(unmatched) or f"no such mutant; known: {', '.join(m.name for m in MUTANTS)}")
         return 1
-    if caught := _run(Mutant("none", ())):
+    if caught := _run(Mutant("none", (), tuple(dict.fromkeys(test for mutant in chosen for test in mutant.suite)))):
         _say(f"the package passes no more, without any fault: {caught}")
         return 1
     survived = []
@@ -110,7 +141,18 @@ def _run(mutant: Mutant) -> str:
         for file, old, new in mutant.edits:
             path = copy / "quail_engine" / file
             path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *SUITE]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--no-header",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            *mutant.suite,
+        ]
         environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("QUAIL_DIFFERENTIAL", None)
         # A fault may also make rounds go on for ever: that counts as caught, as a time-out of the tests would.
