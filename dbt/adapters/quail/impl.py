@@ -47,15 +47,24 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
 
     def pre_model_hook(self, config: Any) -> Any:
         # Read before dbt-duckdb's hook, which may take a lock that only post_model_hook gives back.
-        of_node = hasattr(config, "model")
-        settings = self.config.credentials.engine_settings()
-        overrides = node.overrides(config, settings) if of_node else {}
-        dialect = node.dialect(config, settings) if of_node else "duckdb"
-        refresh = node.refreshes(config, node.variable(self.config, "quail_refresh")) if of_node else False
+        work = self._work(config)
         context = super().pre_model_hook(config)
-        compiled = getattr(getattr(config, "model", None), "compiled_code", None) or ""
-        self.connections.thread_cursor().start_node(overrides, refresh, compiled.strip(), dialect)
+        self.connections.thread_cursor().start_node(*work)
         return context
+
+    @available.parse_none
+    def announce(self, config: Any) -> None:
+        """Begins the node of `config` where dbt calls no hook."""
+        self.connections.thread_cursor().start_node(*self._work(config))
+
+    def _work(self, config: Any) -> tuple[dict[str, Any], bool, str, str]:
+        """What the node says of itself: its overrides, whether it asks again, its SQL and that SQL's dialect."""
+        if not hasattr(config, "model"):
+            return {}, False, "", "duckdb"
+        settings = self.config.credentials.engine_settings()
+        refresh = node.refreshes(config, node.variable(self.config, "quail_refresh"))
+        compiled = getattr(config.model, "compiled_code", None) or ""
+        return node.overrides(config, settings), refresh, compiled.strip(), node.dialect(config, settings)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         kwargs = {"information_schema": relation.information_schema(), "relations": [relation]}

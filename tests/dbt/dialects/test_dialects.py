@@ -80,3 +80,11 @@ def test_a_mistake_is_told_in_the_models_own_text(project: Any, name: str, lines
     _, output = run_dbt_and_capture(["run", "--select", name], expect_pass=False)
     for line in lines:
         assert line in output
+
+
+def test_show_takes_the_models_dialect(project: Any) -> None:
+    run_dbt(["run", "--select", "docs"])
+    shown = run_dbt(["show", "--select", "contracted", "--limit", "1"])
+    assert [tuple(row) for row in shown.results[0].agate_table.rows] in ([("alpha",)], [("beta",)])
+    ours = run_dbt(["show", "--inline", "select [1, 2][1] as one"])
+    assert [tuple(row) for row in ours.results[0].agate_table.rows] == [(1,)]
