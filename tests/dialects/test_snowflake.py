@@ -135,8 +135,10 @@ def test_a_sentiment_is_a_classification_over_five_labels(con: Connection) -> No
 
 
 def test_a_column_without_a_name_has_its_text(con: Connection) -> None:
-    table = con.sql("SELECT id, AI_CLASSIFY(body, ['alpha', 'beta']):labels[0]::text FROM tickets", dialect="snowflake")
-    assert table.column_names == ["id", "AI_CLASSIFY(body, ['alpha', 'beta']):labels[0]::text"]
+    table = con.sql(
+        "SELECT id, id::varchar, AI_CLASSIFY(body, ['alpha', 'beta']):labels[0]::text FROM tickets", dialect="snowflake"
+    )
+    assert table.column_names == ["id", "id::varchar", "AI_CLASSIFY(body, ['alpha', 'beta']):labels[0]::text"]
 
 
 REFUSED = {

@@ -20,7 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AiFunction, has_span, span
-from quail_engine.sql.dialects.vendor import Rewrite, Text, name_calls, refuse_generative
+from quail_engine.sql.dialects.vendor import Rewrite, Text, name_columns, refuse_generative
 
 DIALECTS = ("duckdb", "snowflake", "bigquery")
 _MARK = re.compile("\x00(\\d*):(\\d*)\x00")  # around a call in the generated text: where it began and ended in the vendor's
@@ -108,7 +108,7 @@ def transpile(text: str, dialect: str) -> Transpiled:
             raise SqlError(reason, text, first.start, first.end + 1)
         for lacking in tree.find_all(*_LACKING):
             raise source.error(lacking, f"DuckDB has no counterpart of {_LACKING[type(lacking)]}.")
-        name_calls(tree, source)
+        name_columns(tree, source)
         vendor.rewrite(tree, source)
         statements.append(_Generator(source).generate(tree))
     plain, places = _unmarked(";\n".join(statements))

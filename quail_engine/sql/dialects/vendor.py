@@ -106,11 +106,11 @@ def place(node: exp.Expr) -> tuple[int, int]:
     return 0, 1
 
 
-def name_calls(tree: exp.Expr, text: Text) -> None:
-    """Columns that hold a call and have no name get their own text as one: that of its rewriting says nothing to anybody."""
+def name_columns(tree: exp.Expr, text: Text) -> None:
+    """Columns without a name that are rewritten, as calls and casts are, are called by their own text."""
     for select in tree.find_all(exp.Select):
         for item in select.expressions:
-            if not isinstance(item, exp.Alias) and item.find(VendorCall) and has_span(item):
+            if not isinstance(item, exp.Alias) and item.find(VendorCall, exp.Cast) and has_span(item):
                 start, end = span(item)
                 item.replace(exp.alias_(item.copy(), " ".join(text.text[start:end].split()), quoted=True))
 
