@@ -13,11 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from quail_engine.answering import Answering, Tally, Terms
 from quail_engine.errors import QuailError
-from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, probability
+from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, least_margin
 from quail_engine.model import Model
 from quail_engine.owner import Owner
 from quail_engine.plan import AskStep, PhysicalPlan
@@ -245,6 +246,6 @@ class Resolver:
             self._answering.answer(self._services.model(inquiry.model), [inquiry])
             positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
         self._joined += len(pairs)
-        margins = [margin for found in positions for margin in inquiry.numbers(found, 1)[:, 0].tolist()]
-        threshold = self._look_ups.threshold(step.ask.call)
-        return pairs.filter(pa.array([m == m and probability(m) >= threshold for m in margins], pa.bool_()))
+        least = least_margin(self._look_ups.threshold(step.ask.call))
+        true = [inquiry.numbers(found, 1)[:, 0] >= least for found in positions]
+        return pairs.filter(pa.array(np.concatenate([np.empty(0, bool), *true])))

@@ -8,7 +8,7 @@ from quail_engine.lookups.functions import create_function, register
 from quail_engine.lookups.inquiry import Arguments, Inquiry
 from quail_engine.lookups.spill import Spill
 from quail_engine.lookups.statement import StatementLookUps
-from quail_engine.lookups.values import labels_of, probability, sql_value
+from quail_engine.lookups.values import labels_of, least_margin, probability, sql_value
 
 __all__ = [
     "Arguments",
@@ -20,6 +20,7 @@ __all__ = [
     "create_function",
     "distinct",
     "labels_of",
+    "least_margin",
     "probability",
     "register",
     "sql_value",

@@ -115,7 +115,7 @@ def _look_up_chunk(look_up: LookUp, guard: pa.Array, columns: Sequence[pa.Array]
     keys = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * inputs
     values = look_up.look_up(texts, None if look_up.group_width is None else keys, inputs, len(codes))
     index = pc.replace_with_mask(pa.nulls(len(guard), pa.int32()), shown, pa.array(codes, pa.int32()))
-    return pa.array(values, arrow_type).take(index)
+    return (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)
 
 
 def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], list[pa.Array]]:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from quail_engine.calls import AiCall, Kind, Label
 from quail_engine.lookups.digests import Digests, Positions, digests_of
 from quail_engine.lookups.inquiry import Inquiry
-from quail_engine.lookups.values import labels_of, probability, sql_value
+from quail_engine.lookups.values import labels_of, least_margin, sql_value
 from quail_engine.settings import Settings
 
 GroupKey = tuple[str | None, ...]
@@ -60,7 +61,9 @@ class LookUp:
             group.allowed *= 2
             group.noted.clear()
 
-    def look_up(self, texts: Sequence[pa.Array], groups: Sequence[GroupKey] | None, inputs: int, rows: int) -> list[Any]:
+    def look_up(
+        self, texts: Sequence[pa.Array], groups: Sequence[GroupKey] | None, inputs: int, rows: int
+    ) -> pa.Array | list[Any]:
         """The SQL values of distinct inputs, met on `rows` rows; None where an answer is missing, failed or overlong."""
         canonical = self.inquiry.canonical(texts)
         digests = digests_of(canonical, inputs)
@@ -79,7 +82,7 @@ class LookUp:
     def _of_groups(self, groups: Sequence[GroupKey], digests: Digests, positions: Positions) -> Positions:
         """The rows to note: no more of a group than it may have, and nothing of one that has its TRUE."""
         room = self.inquiry.room - len(self.inquiry.missing)
-        known, true = self.inquiry.known(positions).tolist(), self._true(positions)
+        known, true = self.inquiry.known(positions).tolist(), self._true(positions).tolist()
         chosen: dict[bytes, int] = {}
         for row, key in enumerate(groups):
             group = self.groups.setdefault(key, Group())
@@ -97,13 +100,21 @@ class LookUp:
                     chosen.setdefault(name, row)
         return np.array(list(chosen.values()), np.int64)
 
-    def _true(self, positions: Positions) -> list[bool]:
+    def _true(self, positions: Positions) -> NDArray[np.bool_]:
         """Which inputs are known to be TRUE."""
-        known = self.inquiry.known(positions)
-        margins = iter(self.inquiry.numbers(positions[known], 1)[:, 0].tolist())
-        return [is_known and probability(next(margins)) >= self.threshold for is_known in known.tolist()]
+        return self._margins(positions) >= least_margin(self.threshold)
 
-    def _values(self, positions: Positions, texts: Sequence[pa.Array]) -> list[Any]:
+    def _margins(self, positions: Positions) -> NDArray[np.float32]:
+        """The first number of each input; NaN where there is none."""
+        margins = np.full(len(positions), np.nan, np.float32)
+        known = self.inquiry.known(positions)
+        margins[known] = self.inquiry.numbers(positions[known], 1)[:, 0]
+        return margins
+
+    def _values(self, positions: Positions, texts: Sequence[pa.Array]) -> pa.Array | list[Any]:
+        if self.kind is Kind.FILTER:  # whole columns, because these are looked up by the million
+            margins = self._margins(positions)
+            return pa.array(margins >= least_margin(self.threshold), mask=np.isnan(margins))
         rows = np.flatnonzero(self.inquiry.known(positions))
         values: list[Any] = [None] * len(positions)
         if not len(rows):

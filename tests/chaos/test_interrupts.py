@@ -24,7 +24,8 @@ Signals = tuple[tuple[float, int], ...]
 
 # dbt itself, on a mock that takes a while for each batch and writes down which it was asked.
 BOOTSTRAP = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a test run in the background has switched off
 from quail_engine.engine.mock import MockEngine
 score, log = MockEngine.score, os.open("batches.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def slowly(engine, batch):
