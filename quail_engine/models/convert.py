@@ -147,9 +147,13 @@ def _dequantised(tensor: Tensor, stored: NDArray[np.uint8]) -> NDArray[np.float3
 
     kind = GGMLQuantizationType(tensor.quantisation)
     try:
-        return np.ascontiguousarray(dequantize(stored, kind), np.float32)
+        with np.errstate(all="ignore"):  # what a damaged file overflows is looked at below
+            values = np.ascontiguousarray(dequantize(stored, kind), np.float32)
     except NotImplementedError as error:
         raise ModelError(f"Tensor {tensor.name} is stored as {kind.name}, which cannot be converted.") from error
+    if not np.isfinite(values).all():
+        raise ModelError(f"Tensor {tensor.name} holds numbers that are not finite: the file is damaged. Fetch it again.")
+    return values
 
 
 def half_split_order(rows: int, interleaved_heads: int) -> NDArray[np.int64]:
