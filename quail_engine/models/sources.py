@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -184,5 +185,6 @@ def _remove_abandoned(folder: Path) -> None:
     """Removes workspaces that a killed process left behind."""
     for pattern in (".pull-*", ".convert-*"):
         for workspace in folder.glob(pattern):
-            if time.time() - workspace.stat().st_mtime > _ABANDONED_SECONDS:
-                shutil.rmtree(workspace, ignore_errors=True)
+            with suppress(FileNotFoundError):  # whose pull ended meanwhile
+                if time.time() - workspace.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(workspace, ignore_errors=True)
