@@ -26,8 +26,8 @@ GENERATIVE_FUNCTIONS = (
 )  # fmt: skip
 
 
-class AiFunction(exp.Expression, exp.Func):
-    """A call of one of AI_FUNCTIONS; `name` is the function, in upper case."""
+class NamedFunction(exp.Expression, exp.Func):
+    """A call as it was written, of any number of arguments; `name` is the function, in upper case."""
 
     arg_types = {"expressions": False, "name": True}  # noqa: RUF012 - sqlglot's own form
     is_var_len_args = True
@@ -37,9 +37,14 @@ class AiFunction(exp.Expression, exp.Func):
     def name(self) -> str:
         return str(self.args["name"])
 
+    @classmethod
+    def builder(cls, name: str) -> Callable[[list[Any]], NamedFunction]:
+        """An entry of a parser's FUNCTIONS."""
+        return lambda args: cls(expressions=args, name=name)
 
-def _builder(name: str) -> Callable[[list[Any]], AiFunction]:
-    return lambda args: AiFunction(expressions=args, name=name)
+
+class AiFunction(NamedFunction):
+    """A call of one of AI_FUNCTIONS."""
 
 
 def span(node: exp.Expr) -> tuple[int, int]:
@@ -95,7 +100,7 @@ class QuailDialect(DuckDB):
         COMMANDS: ClassVar[set[TokenType]] = set()  # sqlglot would take the rest of an EXPLAIN as one string
 
     class Parser(DuckDBParser):
-        FUNCTIONS = {**DuckDBParser.FUNCTIONS, **{name: _builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
+        FUNCTIONS = {**DuckDBParser.FUNCTIONS, **{name: AiFunction.builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
 
         _parse_assignment = noting(DuckDBParser._parse_assignment)
         _parse_disjunction = noting(DuckDBParser._parse_disjunction)

@@ -14,12 +14,10 @@ _THIRD_PARTY_WARNINGS = (
     "ignore:(Class|Session)-scoped fixtures defined as instance methods:pytest.PytestRemovedIn10Warning",
     # dbt's logger drops its file handler without closing it; collected whenever the interpreter gets to it.
     "ignore:unclosed file .*dbt.log:ResourceWarning",
-    # dbt leaves its pool of threads open when `dbt show` or `dbt compile` end with an error.
+    # dbt leaves its pool of threads open when `dbt show`, `dbt compile` or a hook before the run ends with an error.
     "ignore:unclosed running multiprocessing pool <dbt.graph:ResourceWarning",
     # dbt-duckdb gives a Python model an event loop, two sockets with it, and does not close them.
     "ignore:unclosed event loop:ResourceWarning",
-    # dbt leaves its pool of threads running when a hook before the run fails.
-    "ignore:unclosed running multiprocessing pool <dbt.graph.thread_pool:ResourceWarning",
     "ignore:unclosed <socket.socket fd=[0-9]+, family=1, type=1:ResourceWarning",
 )
 

@@ -15,31 +15,19 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.errors import SqlError
 from quail_engine.sql.constants import NotConstantError, constant_value, key_name
-from quail_engine.sql.dialect import AiFunction, has_span, span
+from quail_engine.sql.dialect import AiFunction, NamedFunction, has_span, span
 
 Rewrite: TypeAlias = Callable[[exp.Expr, "Text"], None]
 """Changes a statement's tree in place, from what the vendor means to what DuckDB does. May warn. Raises SqlError."""
 
 
-class VendorCall(exp.Expression, exp.Func):
-    """A call of a vendor's AI function as it was written; `name` is the function, in upper case."""
-
-    arg_types = {"expressions": False, "name": True}  # noqa: RUF012 - sqlglot's own form
-    is_var_len_args = True
-    _sql_names = []  # noqa: RUF012
-
-    @property
-    def name(self) -> str:
-        return str(self.args["name"])
+class VendorCall(NamedFunction):
+    """A call of a vendor's AI function."""
 
 
-def vendor_functions(names: Iterable[str]) -> dict[str, Callable[[list[Any]], VendorCall]]:
+def vendor_functions(names: Iterable[str]) -> dict[str, Callable[[list[Any]], NamedFunction]]:
     """Entries of a parser's FUNCTIONS."""
-
-    def builder(name: str) -> Callable[[list[Any]], VendorCall]:
-        return lambda args: VendorCall(expressions=args, name=name)
-
-    return {name: builder(name) for name in names}
+    return {name: VendorCall.builder(name) for name in names}
 
 
 def joined(tokens: Sequence[Token], names: Iterable[str], ignored: Sequence[str] = ()) -> list[Token]:
