@@ -109,7 +109,8 @@ class _Run:
         self._cursor = cursor
         self._query = query = settled(query, self._columns_of)
         self._deliver = cursor.deliver
-        self._plan: PhysicalPlan = lower(optimize(build(query)), f"__quail_answers_{next(_numbers)}")
+        plan = optimize(build(query), services.settings.disable_rules)
+        self._plan: PhysicalPlan = lower(plan, f"__quail_answers_{next(_numbers)}")
         self._resolver = Resolver(services, cursor, query, self._plan, cancelled)
         self._begun = time.perf_counter()
 

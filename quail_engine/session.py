@@ -25,6 +25,7 @@ from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
 from quail_engine.model import Model, load_model
 from quail_engine.owner import Owner
+from quail_engine.plan import check_names
 from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
@@ -46,6 +47,7 @@ class Session:
     def __init__(self, settings: Settings, listener: Listener | None = None) -> None:
         """`listener` is called with progress events, on the thread that runs the statement; default: standard error."""
         _known_dialect(settings.sql_dialect)
+        check_names(settings.disable_rules)
         self.settings = settings
         self._listener: Listener = listener or Terminal()
         self._store = AnswerStore(settings.answers, settings.engine, lambda text: self._listener(Warned(text)))
@@ -111,6 +113,7 @@ class Session:
             (deliver or cursor.execute)(written.text)
             return RunReport()
         settings = self.settings.with_overrides(overrides or {})
+        check_names(settings.disable_rules)
         services = self._services(settings, listener or self._listener, node or "", refresh)
         try:
             return execute(services, cursor, written.text, cancelled or threading.Event(), deliver, parts)

@@ -47,7 +47,7 @@ class Budget:
 _BUDGETS = ("max_requests", "max_tokens", "max_seconds")
 _ANSWERS_KEYS = tuple(f.name for f in fields(AnswersSettings))
 _SCOPES = tuple(f.name for f in fields(Budget))
-OVERRIDES = ("ai_views", "sql_dialect", *_BUDGETS)
+OVERRIDES = ("ai_views", "sql_dialect", "sample_rows", "disable_rules", *_BUDGETS)
 """Settings that a dbt model may set for itself, in its config with `quail_` before the name."""
 
 
@@ -73,6 +73,8 @@ class Settings:
     missing_bytes: int = 1 << 26  # bytes of noted texts in memory; what is more waits in a temporary file
     token_budget: int = 2_048  # fresh tokens a forward pass
     sample: float = 1.0  # share of rows that dbt reads of relations with a `quail_key`; estimates are told for all, too
+    sample_rows: int | None = None  # asked to learn which condition to ask first; None: 64 to 256, by the table; 0: none
+    disable_rules: tuple[str, ...] = ()  # the planner's rules that are left out, by name
     sql_dialect: str = "duckdb"  # of the text: duckdb | snowflake | bigquery; in dbt, of the models' own SQL
     ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
     mock_fail: str | None = None  # mock only: a document that contains this phrase fails
@@ -94,6 +96,7 @@ class Settings:
         for name in _BUDGETS:
             given[name] = budget(name, given.get(name), getattr(cls, name))
         given["answers"] = _answers(given.get("answers"), mock=given.get("engine") == "mock")
+        given["disable_rules"] = _names("disable_rules", given.get("disable_rules"))
         settings = cls(**{k: v for k, v in given.items() if v is not None})
         _validate(settings)
         return settings
@@ -109,6 +112,8 @@ class Settings:
             if isinstance(given.get(name), (int, float)):
                 given[name] = {"statement": given[name], "model": given[name]}
             given[name] = budget(name, given.get(name), getattr(self, name))
+        if "disable_rules" in given:
+            given["disable_rules"] = _names("disable_rules", given["disable_rules"])
         settings = replace(self, **given)
         _validate(settings)
         return settings
@@ -135,6 +140,14 @@ def budget(name: str, value: Any, base: Budget) -> Budget:
 def _as_number(value: Any) -> str:
     """What to write where a number came as a text, as what dbt renders does."""
     return ", which is a text: in dbt write {{ … | as_number }}" if isinstance(value, str) and value.strip().isdigit() else ""
+
+
+def _names(setting: str, value: Any) -> tuple[str, ...]:
+    """A name, or a list of names. Raises SettingsError."""
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else value
+    if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
+        raise SettingsError(f"{setting} must be a name or a list of names, not {value!r}.")
+    return names or ()
 
 
 def _answers(value: Any, mock: bool) -> AnswersSettings:
@@ -173,6 +186,8 @@ def _validate(settings: Settings) -> None:
     for name in ("token_budget", "cpu_threads", "max_missing_per_round", "missing_bytes"):
         if getattr(settings, name) is not None:
             _number(settings, name, 1, float("inf"), whole=True)
+    if settings.sample_rows is not None:
+        _number(settings, "sample_rows", 0, float("inf"), whole=True)
     margins = settings.mock_margin
     if not isinstance(margins, Mapping) or not all(isinstance(margin, (int, float)) for margin in margins.values()):
         raise SettingsError(f"mock_margin must map a phrase to a number, as {{'phrase': 0.0}}, not {margins!r}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quail_engine.calls import AiCall
+from quail_engine.plan.statistics import Statistics
 from quail_engine.sql import PairSpace, Query, RowLimit
 
 
@@ -22,7 +23,7 @@ class AiJoin:
 
     call: int
     space: PairSpace
-    anchor: int | None = None  # argument whose text comes first and is prefilled once for all its partners; None: not chosen
+    anchor: int | None = None  # argument whose text is prefilled once for all its partners; None: pairs in any order
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,21 @@ class LogicalPlan:
     conditions: tuple[AiFilter | AiJoin, ...]  # in the order in which they are asked
     stop: RowLimit | None  # its calls are asked about single rows, until there are enough, or about those that come out
     rest: LookUps
+    statistics: Statistics  # of every call; no rule changes them
 
     def call(self, index: int) -> AiCall:
         return self.query.calls[index]
 
 
-def build(query: Query) -> LogicalPlan:
+def build(query: Query, statistics: Statistics | None = None) -> LogicalPlan:
     """The plan as the text says it: a LIMIT that can stop it, conditions whose inputs can be listed, look-ups.
 
     A query whose conditions stop at its LIMIT lists no pairs: it asks as it goes. Nor do UPDATE and DELETE, which run with
-    look-ups.
+    look-ups. Without `statistics` the plan knows what the text says: hints.
     """
     stop = None if query.written else query.limit
     spaces = () if query.written or (stop and stop.conjuncts) else query.pair_spaces
     conditions = tuple(AiFilter(s.call, s) if s.one_sided else AiJoin(s.call, s) for s in spaces)
     planned = {condition.call for condition in conditions}.union(stop.calls if stop else ())
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
-    return LogicalPlan(query, conditions, stop, LookUps(rest))
+    return LogicalPlan(query, conditions, stop, LookUps(rest), statistics or Statistics.of(query.calls))

@@ -13,7 +13,6 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
     tables: dict[int, str] = {}
     for number, condition in enumerate(plan.conditions):
         anchor = condition.anchor if isinstance(condition, AiJoin) else None
-        assert anchor is not None or not isinstance(condition, AiJoin), "a join is lowered before its anchor was chosen"
         order = "" if anchor is None else f" ORDER BY a{anchor}"
         source = RunSql(pairs_query(plan.query, condition.space, tables) + order)
         table = AnswerTable(f"{table_prefix}_{number}", condition.call)

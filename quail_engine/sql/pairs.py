@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import sqlglot
 from sqlglot import exp
 
 from quail_engine.calls import AiCall, Kind
 from quail_engine.sql.aliases import item_of
-from quail_engine.sql.dialect import AiFunction, has_span, span
+from quail_engine.sql.dialect import AiFunction, QuailDialect, has_span, span
 from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
@@ -31,6 +32,7 @@ class PairSpace:
     source: tuple[int, int]  # FROM and its joins
     conditions: tuple[tuple[int, int], ...]  # conjuncts of WHERE that hold no AI call, or are one
     one_sided: bool  # whether the call reads one relation only
+    relations: tuple[tuple[str, ...], ...]  # names of those that each argument reads, in lower case
     outer: tuple[int, int] | None = None  # the words LEFT JOIN and the like, which the listing reads as JOIN
 
 
@@ -84,6 +86,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall, source: Source) -> P
         source=(start, max([end, *(span(join)[1] for join in joins)])),
         conditions=tuple(span(c) for c in kept),
         one_sided=len(tables) == 1,
+        relations=tuple(map(_relations_in, call.arguments)),
         outer=words,
     )
 
@@ -148,6 +151,11 @@ def _speaks_of(condition: exp.Expr, names: set[str]) -> bool:
     columns = list(condition.find_all(exp.Column))
     plain = has_span(condition) and not holds_ai(condition) and condition.find(exp.Query) is None
     return plain and bool(columns) and all(table_of(column) in names - {""} for column in columns)
+
+
+def _relations_in(argument: str) -> tuple[str, ...]:
+    columns = sqlglot.parse_one(argument, dialect=QuailDialect).find_all(exp.Column)
+    return tuple(dict.fromkeys(table_of(column) for column in columns))
 
 
 def _asks_inside(node: AiFunction) -> bool:
