@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.min_tokens import min_tokens
 
 from quail_engine.batching.batch import Batch, Node
 from quail_engine.batching.forest import CHUNK_TOKENS, TokenCount, count_tokens, schedule
@@ -64,6 +65,12 @@ def replay(requests: Sequence[Request], token_budget: int) -> tuple[list[Batch],
             assert node.number not in nodes
             assert node.parent == -1 or node.parent in held or node.parent in here
             assert 1 <= len(node.ids) <= CHUNK_TOKENS
+            if node.shared:
+                sibling = nodes[node.sibling]
+                assert sibling.parent == node.parent
+                assert node.sibling in held or node.sibling in here
+                assert sibling.ids[: node.shared] == node.ids[: node.shared]
+                assert node.fresh > 0
             nodes[node.number] = node
             here.add(node.number)
         assert batch.tokens <= token_budget or len(batch.nodes) == 1
@@ -92,10 +99,8 @@ def test_every_read_sees_its_request_and_every_prefix_is_prefilled_once(requests
             assert chain(nodes, read[number, part]) == request.segments + SUFFIX_RUNS[suffix]
     chains = [chain(nodes, number) for number in nodes]
     assert len(chains) == len(set(chains))
-    # A naive trie: every path from a root, one set element each.
     paths = [request.segments + SUFFIX_RUNS[suffix] for request in requests for suffix in request.readout.suffixes]
-    naive = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
-    fresh = sum(len(path[-1]) for path in naive)
+    fresh = min_tokens(paths, CHUNK_TOKENS)
     assert sum(batch.tokens for batch in batches) == fresh
     assert count_tokens(requests) == TokenCount(fresh=fresh, logical=sum(request.tokens for request in requests))
 
@@ -104,8 +109,9 @@ def test_every_read_sees_its_request_and_every_prefix_is_prefilled_once(requests
 def test_only_kv_that_is_read_later_is_kept(requests: list[Request], token_budget: int) -> None:
     batches, nodes, _ = replay(requests, token_budget)
     for number, batch in enumerate(batches):
-        later = {node.parent for following in batches[number + 1 :] for node in following.nodes}
-        needed = set(later)
+        following = [node for batch in batches[number + 1 :] for node in batch.nodes]
+        later = {node.parent for node in following}
+        needed = later | {node.sibling for node in following if node.shared}
         for node in later - {-1}:
             while (node := nodes[node].parent) != -1:
                 needed.add(node)
@@ -113,15 +119,15 @@ def test_only_kv_that_is_read_later_is_kept(requests: list[Request], token_budge
         assert batch.keep == needed & before
 
 
-def test_requests_share_equal_leading_segments_only() -> None:
+def test_requests_share_what_they_begin_with() -> None:
     head, document, question, other = ids(5, 20, 3, 4)
     requests = [
         Request((head, document, question), JUDGE),
         Request((head, document, other), JUDGE),
-        Request((head, document + question), JUDGE),  # the same tokens, cut elsewhere: attention would round differently
+        Request((head, document + question), JUDGE),  # cut elsewhere: a node of its own, with the document's KV
         Request((document, question), JUDGE),
     ]
-    assert count_tokens(requests) == TokenCount(fresh=5 + 20 + 3 + 4 + 23 + 20 + 3, logical=28 + 29 + 28 + 23)
+    assert count_tokens(requests) == TokenCount(fresh=5 + 20 + 3 + 4 + 3 + 20 + 3, logical=28 + 29 + 28 + 23)
 
 
 def test_equal_requests_are_prefilled_once_and_read_twice() -> None:
@@ -137,9 +143,9 @@ def test_a_request_that_is_a_prefix_of_another_is_read_on_the_way() -> None:
     assert {(read.node, read.request) for read in batch.reads} == {(2, 0), (1, 1)}
 
 
-def test_nodes_come_depth_first_in_order_of_first_appearance() -> None:
+def test_nodes_come_depth_first_in_the_order_of_their_tokens() -> None:
     head, a, b, p, q = ids(2, 3, 3, 1, 1)
-    (batch,) = schedule([Request((head, document, question), JUDGE) for question in (p, q) for document in (a, b)], 100)
+    (batch,) = schedule([Request((head, document, question), JUDGE) for question in (q, p) for document in (b, a)], 100)
     assert [node.ids for node in batch.nodes] == [head, a, p, q, b, p, q]
 
 
@@ -151,10 +157,33 @@ def test_long_segments_are_cut_at_fixed_places_whatever_the_budget(token_budget:
     assert [len(run) for run in chain(nodes, read[0, 0])] == [10, CHUNK_TOKENS, CHUNK_TOKENS, 7, 3]
 
 
-def test_long_documents_with_a_common_beginning_share_whole_chunks() -> None:
+@pytest.mark.parametrize("token_budget", [1, 60, 600, 5_000])
+def test_versions_of_a_long_document_share_every_token_of_their_beginning(token_budget: int) -> None:
     (long,) = ids(CHUNK_TOKENS + 50)
-    requests = [Request((long,), JUDGE), Request((long[:-1],), JUDGE)]
-    assert count_tokens(requests).fresh == CHUNK_TOKENS + 50 + 49
+    other = (*long[: CHUNK_TOKENS + 30], 7, 8, 9)
+    requests = [Request((document, (1,)), JUDGE) for document in (long, long[:-1], other)]
+    batches, _, _ = replay(requests, token_budget)
+    assert sum(batch.tokens for batch in batches) == count_tokens(requests).fresh == CHUNK_TOKENS + 50 + 3 + 3
+
+
+def test_short_documents_share_their_first_words() -> None:
+    head, question = ids(5, 4)
+    requests = [Request((head, document, question), JUDGE) for document in ((1, 2, 3), (1, 2, 4, 5), (6,), (1, 2))]
+    (batch,) = schedule(requests, 100)
+    assert [(node.ids, node.shared) for node in batch.nodes if node.ids not in (head, question)] == [
+        ((1, 2), 0),
+        ((1, 2, 3), 2),
+        ((1, 2, 4, 5), 2),
+        ((6,), 0),
+    ]
+    assert batch.tokens == 5 + 2 + 1 + 2 + 1 + 4 * 4
+
+
+def test_a_node_is_kept_for_the_sibling_after_it() -> None:
+    head, question = ids(5, 4)
+    batches, nodes, _ = replay([Request((head, (1, 2, last), question), JUDGE) for last in (3, 4, 5)], 12)
+    assert [batch.tokens for batch in batches] == [12, 10]
+    assert sorted(nodes[number].ids for number in batches[0].keep) == [(1, 2, 3), head]
 
 
 def test_a_document_is_kept_while_its_questions_need_more_batches() -> None:

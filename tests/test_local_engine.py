@@ -96,14 +96,21 @@ def assert_like_reference(
 
 
 def random_requests(seed: int, documents: Sequence[int], vocabulary: int = VOCABULARY) -> list[Request]:
-    """A head, documents of the given lengths, three questions on each, half of the requests with label reads."""
+    """A head, documents of the given lengths, three questions on each, half of the requests with label reads.
+
+    About every second document begins like the one before it, and two questions begin alike.
+    """
     rng = random.Random(seed)
 
     def segment(count: int) -> Ids:
         return tuple(rng.randrange(vocabulary) for _ in range(count))
 
-    head, questions = segment(9), [segment(4), segment(11), segment(12)]
-    texts = [segment(count) for count in documents]
+    head, asked = segment(9), segment(11)
+    questions = [segment(4), asked, asked[:8] + segment(4)]
+    texts: list[Ids] = []
+    for count in documents:
+        common = texts[-1][: rng.randrange(count)] if texts and rng.random() < 0.5 else ()
+        texts.append(common + segment(count - len(common)))
     requests = [
         Request((head, text, question), readout) for text in texts for question in questions for readout in (JUDGE, LABELS)
     ]

@@ -15,6 +15,13 @@ class Node(NamedTuple):  # a named tuple, like Read: several are made for every 
     number: int  # unique among all that the engine is given; parents come before their children
     parent: int  # number of the node before it, in this batch or an earlier one still held; -1 = a root
     ids: Ids  # 1 to `CHUNK_TOKENS` tokens; a longer segment is a chain of nodes cut every CHUNK_TOKENS
+    sibling: int = -1  # number of an earlier node below the same parent that begins alike; -1 = none
+    shared: int = 0  # so many first tokens are the sibling's too: their KV is taken from there, not computed again
+
+    @property
+    def fresh(self) -> int:
+        """Tokens that are prefilled; at least one."""
+        return len(self.ids) - self.shared
 
 
 class Read(NamedTuple):
@@ -32,9 +39,9 @@ class Batch:
     reads: tuple[Read, ...]
     keep: frozenset[
         int
-    ]  # numbers of nodes whose KV a later batch of the schedule reads; all other KV is dropped after this batch
+    ]  # numbers of nodes whose KV a later batch of the schedule reads or takes from; all other KV is dropped after this batch
 
     @cached_property
     def tokens(self) -> int:
         """Fresh tokens of this batch."""
-        return sum(len(node.ids) for node in self.nodes)
+        return sum(node.fresh for node in self.nodes)

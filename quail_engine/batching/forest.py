@@ -3,11 +3,15 @@
 Equal leading segments are one node, whoever asks for them. Where the cuts between nodes lie follows from a request alone
 (its segments, its readout's suffixes, `CHUNK_TOKENS`), never from what happened to be shared: attention over a cut prefix
 rounds differently from attention over a whole one, and an answer must not depend on the requests beside it.
+
+Nodes that only begin alike, such as two versions of one text, stay two nodes: each attends to itself as a whole. But a token's
+keys and values depend on nothing behind it, so the second node takes those of the common beginning from the first.
 """
 
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,15 +40,22 @@ class _Forest:
 
     ids: list[Ids]
     parents: list[int]
-    children: dict[int, list[int]]  # in order of first appearance; the roots are the children of ROOT
+    children: dict[int, list[int]]  # sorted by their tokens; the roots are the children of ROOT
+    siblings: dict[int, tuple[int, int]]  # node → the sibling before it, and with how many equal tokens both begin
     reads: dict[int, list[tuple[Ids, int, int]]]  # node → (head rows, request, part)
+
+    @property
+    def fresh(self) -> int:
+        """Tokens to prefill."""
+        return sum(map(len, self.ids)) - sum(shared for _, shared in self.siblings.values())
 
 
 class Schedule:
     """Requests on their way to the engine: what is left of their forest is cut off piece by piece.
 
-    Nodes come depth-first in the order of first appearance, so the KV that a piece leaves for the next ones is no more than
-    the path to the next node. `Read.request` is an index into the requests.
+    Nodes come depth-first, siblings in the order of their tokens. So a node begins most alike the sibling before it, and the KV
+    that a piece leaves for the next ones is no more than the path to the next node, and that sibling. `Read.request` is an
+    index into the requests.
     """
 
     def __init__(self, requests: Sequence[Request], numbers: Iterator[int]) -> None:
@@ -54,7 +65,7 @@ class Schedule:
         self._next = next(self._order, None)
         self._given = [0] * len(self._forest.ids)  # numbers, by index in the forest
         self._numbers = numbers
-        self.tokens = sum(map(len, self._forest.ids))  # left
+        self.tokens = self._forest.fresh  # left
 
     def cut(self, token_budget: int, at_least_one: bool = True) -> Batch:
         """The next nodes, of at most `token_budget` tokens together; `at_least_one` comes even if it alone is larger."""
@@ -64,17 +75,19 @@ class Schedule:
         tokens = 0
         while index is not None:
             ids, parent = forest.ids[index], forest.parents[index]
-            if tokens + len(ids) > token_budget and (nodes or not at_least_one):
+            sibling, shared = forest.siblings.get(index, (ROOT, 0))
+            if tokens + len(ids) - shared > token_budget and (nodes or not at_least_one):
                 break
-            tokens += len(ids)
+            tokens += len(ids) - shared
             number = given[index] = next(self._numbers)
-            nodes.append(Node(number, ROOT if parent == ROOT else given[parent], ids))
+            parent = ROOT if parent == ROOT else given[parent]
+            nodes.append(Node(number, parent, ids, given[sibling], shared) if shared else Node(number, parent, ids))
             if index in forest.reads:
                 reads += [Read(number, rows, request, part) for rows, request, part in forest.reads[index]]
             index = next(self._order, None)
         self._next = index
         self.tokens -= tokens
-        held = () if index is None else _ancestors(forest, index)
+        held = () if index is None else _needed(forest, index)
         return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in held))
 
 
@@ -95,12 +108,12 @@ def joined(pieces: Sequence[Batch], keep: frozenset[int]) -> Batch:
 
 def count_tokens(requests: Sequence[Request]) -> TokenCount:
     """The tokens that `schedule` would prefill, for estimates."""
-    return TokenCount(fresh=sum(map(len, _grow(requests).ids)), logical=sum(request.tokens for request in requests))
+    return TokenCount(fresh=_grow(requests).fresh, logical=sum(request.tokens for request in requests))
 
 
 def _grow(requests: Sequence[Request]) -> _Forest:
     """Merges the requests' paths from the root."""
-    forest = _Forest([], [], {}, {})
+    forest = _Forest([], [], {}, {}, {})
     known: dict[tuple[int, Ids], int] = {}
     # Requests in a row often begin with the very same segments and have one readout; these are not compared by content.
     before: tuple[Ids, ...] = ()
@@ -122,7 +135,30 @@ def _grow(requests: Sequence[Request]) -> _Forest:
             for run in runs:
                 node = _place(forest, known, node, run)
             forest.reads.setdefault(node, []).append((rows, number, part))
+    for children in forest.children.values():
+        _compare(forest, children)
     return forest
+
+
+def _compare(forest: _Forest, children: list[int]) -> None:
+    """Sorts the children of a node, and notes what each begins with that the one before it does, too."""
+    ids = forest.ids
+    children.sort(key=ids.__getitem__)
+    for one, other in itertools.pairwise(children):
+        if shared := _common(ids[one], ids[other]):
+            forest.siblings[other] = one, shared
+
+
+def _common(one: Ids, other: Ids) -> int:
+    """How many tokens at the beginning are equal.
+
+    >>> _common((5, 6, 7), (5, 6, 8, 9)), _common((5,), (5, 6)), _common((5,), (6,))
+    (2, 1, 0)
+    """
+    if one[0] != other[0]:
+        return 0
+    lengths = range(min(len(one), len(other)))
+    return bisect_left(lengths, True, key=lambda length: one[: length + 1] != other[: length + 1])
 
 
 def _shared(one: tuple[Ids, ...], other: tuple[Ids, ...]) -> int:
@@ -176,6 +212,9 @@ def _depth_first(forest: _Forest) -> Iterator[int]:
             stack += children[node][::-1]
 
 
-def _ancestors(forest: _Forest, node: int) -> Iterator[int]:
+def _needed(forest: _Forest, node: int) -> Iterator[int]:
+    """Nodes before `node` whose KV it or what follows it needs: its path, and the sibling that it takes from."""
+    if node in forest.siblings:
+        yield forest.siblings[node][0]
     while (node := forest.parents[node]) != ROOT:
         yield node

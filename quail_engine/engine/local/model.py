@@ -87,9 +87,10 @@ def forward(model: Decoder, packing: Packing, held: Mapping[int, Tensor], kept: 
     rotation = model.rotation.index_select(0, torch.from_numpy(packing.positions))
     for number, layer in enumerate(model.layers):
         query, own = _project(model.config, layer, packing, rotation, hidden)
+        if packing.taken:
+            own = _extended(own, packing, held, number)
         for node, kv in kept.items():
-            span = packing.spans[node]
-            kv[number, 0], kv[number, 1] = (part[:, span.start : span.end] for part in own)
+            kv[number, 0], kv[number, 1] = _of_node(own, packing, node)
         attended = attend(model.kernel, model.config, packing, query, own, _contexts(packing, own, held, number))
         if number == len(model.layers) - 1:
             read = torch.from_numpy(packing.read_tokens)
@@ -126,12 +127,28 @@ def _contexts(packing: Packing, own: KV, held: Mapping[int, Tensor], number: int
     contexts: dict[int, KV] = {}
     for call in (call for calls in packing.levels for call in calls):
         if call.context in packing.spans:
-            span = packing.spans[call.context]
-            key, value = (part[:, span.start : span.end] for part in own)
+            contexts[call.context] = _of_node(own, packing, call.context)
         else:
             key, value = held[call.context][number]
-        contexts[call.context] = (key, value)
+            contexts[call.context] = (key, value)
     return contexts
+
+
+def _of_node(own: KV, packing: Packing, node: int) -> KV:
+    """The keys and values of a node of this batch."""
+    key, value = own
+    if node in packing.kv_rows:
+        rows = torch.from_numpy(packing.kv_rows[node])
+        return key.index_select(1, rows), value.index_select(1, rows)
+    span = packing.spans[node]
+    return key[:, span.start : span.end], value[:, span.start : span.end]
+
+
+def _extended(own: KV, packing: Packing, held: Mapping[int, Tensor], number: int) -> KV:
+    """The batch's keys and values with those behind them that are taken from held nodes."""
+    key, value = own
+    taken = [held[node][number, :, :, :tokens] for node, tokens in packing.taken]
+    return torch.cat([key, *(part[0] for part in taken)], 1), torch.cat([value, *(part[1] for part in taken)], 1)
 
 
 def _mlp(config: Config, layer: Layer, hidden: Tensor) -> Tensor:
