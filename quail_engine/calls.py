@@ -104,7 +104,8 @@ class AiCall:
     start: int  # character span of the call in the statement's text, end exclusive
     end: int
     guard: str = ""  # SQL that is TRUE where SQL would look at this call; empty = always
-    reached: tuple[tuple[int, int], ...] = ()  # spans of earlier clauses' conditions, TRUE on every row that reaches the call
+    reached: tuple[tuple[int, int], ...] = ()  # spans of conditions that must be TRUE of a row before it reaches the call
+    unless: tuple[tuple[int, int], ...] = ()  # spans of conditions of which none may be known to be FALSE
     depends: tuple[str, ...] = ()  # SQL: one column of every other relation joined in the scope
     level: int = 0  # 0 is asked first; a call waits for the calls of lower levels
     group: tuple[str, ...] | None = None  # SQL: rows with these columns equal need one TRUE among them; None: every row counts

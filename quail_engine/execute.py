@@ -213,7 +213,7 @@ class _Run:
         """Runs an UPDATE or DELETE over the answers that its SELECT gathered."""
         self._cursor.execute(f"DROP TABLE {RESULT}")
         with self._resolver.replaying():
-            count = self._cursor.execute(render_written(self._query, self._resolver.tags)).fetchall()
+            count = self._cursor.execute(render_written(self._resolver.query, self._resolver.tags)).fetchall()
         return _count(count)
 
     @cached_property

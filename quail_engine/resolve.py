@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -24,7 +24,17 @@ from quail_engine.owner import Owner
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
-from quail_engine.sql import Query, RowLimit, aside_columns, candidates_query, lookups_query, quoted, render, result_query
+from quail_engine.sql import (
+    Query,
+    RowLimit,
+    aside_columns,
+    candidates_query,
+    lookups_query,
+    ordered,
+    quoted,
+    render,
+    result_query,
+)
 from quail_engine.wording import Recorder
 
 _TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
@@ -61,7 +71,8 @@ class Resolver:
     ) -> None:
         self._services = services
         self._cursor = cursor
-        self._query = query
+        # Each call with what it waits for.
+        self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders))
         self._plan = plan
         self._limit = plan.first.limit if plan.first else None
         self._answering = Answering(services.settings, services.listener, cancelled, services.owner, services.terms)
@@ -117,7 +128,7 @@ class Resolver:
         """
         wanted, spent = limit.rows + limit.offset, 0
         while True:
-            sql = candidates_query(self._query, limit, self.tags, names, wanted + spent // _WASTE)
+            sql = candidates_query(self.query, limit, self.tags, names, wanted + spent // _WASTE)
             table = self._cursor.sql(sql).to_arrow_table()
             self._joined = table.num_rows
             open_rows = self._first_open(limit, table)
@@ -144,7 +155,7 @@ class Resolver:
 
     def _rounds(self, names: list[str], numbered: bool) -> None:
         """Runs the query level by level until a run that made the result table noted nothing."""
-        sql = render(self._query, self.tags, self._plan.tables, names)
+        sql = render(self.query, self.tags, self._plan.tables, names)
         levels = self._plan.rounds.levels
         last = max(0, levels - 1)
         level, settled = 0, levels == 0
@@ -174,7 +185,7 @@ class Resolver:
 
     def _keep(self, names: list[str], numbered: bool) -> None:
         """Makes the result table of what is known so far."""
-        sql = result_query(self._query, self._limit, self.tags, self._plan.tables, names, self._known_first)
+        sql = result_query(self.query, self._limit, self.tags, self._plan.tables, names, self._known_first)
         kept = f"SELECT *, row_number() OVER () AS {ROW} FROM ({sql})" if numbered else sql
         self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {kept}").fetchall()
         self._looked_up = self._look_ups.rows
@@ -189,12 +200,12 @@ class Resolver:
         A level that comes again means that the query came out with other rows, as it may where ORDER BY leaves ties: from then
         on rows whose answers are known come first among equals.
         """
-        levels = {self._query.calls[shown.call].level for shown in limit.shown}
+        levels = {self.query.calls[shown.call].level for shown in limit.shown}
         for level in sorted(levels):
-            numbers = [n for n, shown in enumerate(limit.shown) if self._query.calls[shown.call].level == level]
+            numbers = [n for n, shown in enumerate(limit.shown) if self.query.calls[shown.call].level == level]
             self._look_ups.start_only([limit.shown[n].call for n in numbers])
             try:
-                self._drain(lookups_query(self._query, limit, numbers, self.tags, RESULT))
+                self._drain(lookups_query(self.query, limit, numbers, self.tags, RESULT))
             finally:
                 self._look_ups.stop()
             if missing := self._look_ups.missing():
@@ -204,13 +215,13 @@ class Resolver:
         return []
 
     def _drop_asides(self) -> None:
-        for column in aside_columns(self._query, self._limit) if self._limit else ():
+        for column in aside_columns(self.query, self._limit) if self._limit else ():
             self._cursor.execute(f"ALTER TABLE temp.main.{RESULT} DROP COLUMN {quoted(column)}")
 
     def _refuse_without_end(self, turn: int, missing: list[Inquiry]) -> None:
         """Raises when rounds keep finding new inputs, as they do where a view or macro hides a volatile value."""
         full = any(len(inquiry.missing) >= inquiry.room for inquiry in missing)
-        if turn > _TURNS + _TURNS_A_CALL * len(self._query.calls) and not full:
+        if turn > _TURNS + _TURNS_A_CALL * len(self.query.calls) and not full:
             raise QuailError(
                 f"After {turn} runs this statement still finds texts that it did not have before, as it does when random() or "
                 "another volatile value stands in a view or macro that it reads. Store that part in a table first."

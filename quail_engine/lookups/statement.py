@@ -16,6 +16,7 @@ from quail_engine.lookups.digests import Digests, Positions, digests_of
 from quail_engine.lookups.inquiry import Inquiry
 from quail_engine.lookups.values import labels_of, least_margin, sql_value
 from quail_engine.settings import Settings
+from quail_engine.sql import KNOWN
 
 GroupKey = tuple[str | None, ...]
 
@@ -179,6 +180,7 @@ class StatementLookUps:
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
             _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), grouped)
+            _by_tag[tag + KNOWN] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
             self._look_ups[same] = tag
         return self._look_ups[same]
 
@@ -217,3 +219,4 @@ class StatementLookUps:
     def close(self) -> None:
         for tag in set(self.tags):
             _by_tag.pop(tag, None)
+            _by_tag.pop(tag + KNOWN, None)

@@ -80,6 +80,9 @@ def _(rounds: Rounds, calls: Sequence[AiCall]) -> Iterator[str]:
             if calls[i].level == level:
                 yield f"  level {level}: {_question(calls[i])}"
                 yield from _details(calls[i])
+    for order in rounds.orders:
+        asked = (" and ".join(_question(calls[i]) for i in conjunct.calls) for conjunct in order)
+        yield f"  one after the other, each where those before it are TRUE: {', '.join(asked)}"
 
 
 def _details(call: AiCall) -> Iterator[str]:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from quail_engine.calls import AiCall
 from quail_engine.plan.statistics import Statistics
-from quail_engine.sql import PairSpace, Query, RowLimit
+from quail_engine.sql import Order, PairSpace, Query, RowLimit
+
+_TEXT_BYTES = 400  # of an input nobody has looked at
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class LookUps:
     """Calls answered where they stand, in rounds."""
 
     calls: tuple[int, ...]  # indexes, in text order
+    orders: tuple[Order, ...] = ()  # the ANDs whose conditions are asked one after the other
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class LogicalPlan:
     def call(self, index: int) -> AiCall:
         return self.query.calls[index]
 
+    def request_bytes(self, index: int) -> float:
+        """Bytes of a request of a call: its texts, and the question around them."""
+        texts = self.statistics.calls[index].text_bytes
+        return (texts.value if texts else _TEXT_BYTES) + len(self.call(index).question.title)
+
 
 def build(query: Query, statistics: Statistics | None = None) -> LogicalPlan:
     """The plan as the text says it: a LIMIT that can stop it, conditions whose inputs can be listed, look-ups.
@@ -56,4 +64,4 @@ def build(query: Query, statistics: Statistics | None = None) -> LogicalPlan:
     conditions = tuple(AiFilter(s.call, s) if s.one_sided else AiJoin(s.call, s) for s in spaces)
     planned = {condition.call for condition in conditions}.union(stop.calls if stop else ())
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
-    return LogicalPlan(query, conditions, stop, LookUps(rest), statistics or Statistics.of(query.calls))
+    return LogicalPlan(query, conditions, stop, LookUps(rest), statistics or Statistics.of(query))

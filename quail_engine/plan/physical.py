@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quail_engine.sql import RowLimit
+from quail_engine.sql import Order, RowLimit
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Rounds:
 
     calls: tuple[int, ...]
     levels: int  # number of levels; 0 when no call is left to look up
+    orders: tuple[Order, ...] = ()  # conditions of one AND, each asked where those before it are TRUE
 
 
 @dataclass(frozen=True)

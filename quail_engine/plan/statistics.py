@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from quail_engine.calls import AiCall, Kind
+from quail_engine.sql import Conjunct, Order, Query
 
 _ASSUMED_SELECTIVITY = 0.5  # says nothing about any call, and so puts none before another
 
@@ -36,13 +38,55 @@ class CallStatistics:
 
 
 @dataclass(frozen=True)
+class ConjunctionStatistics:
+    """Of the conditions of one AND, in the order of the text."""
+
+    selectivities: tuple[Estimate, ...]  # share of the rows for which each is TRUE
+    rows: Estimate | None = None  # that the conditions are asked about; None: not counted
+    truths: tuple[tuple[bool, ...], ...] = ()  # of sampled rows: which conditions are TRUE
+
+    def share(self, conjuncts: Sequence[int]) -> float:
+        """The share of rows for which all these conditions are TRUE.
+
+        Those that a sample measured are taken together, as they may go together; all others are taken as independent.
+        """
+        sampled = [i for i in conjuncts if self.truths and self.selectivities[i].source is Source.MEASURED]
+        alone = math.prod(self.selectivities[i].value for i in conjuncts if i not in sampled)
+        if not sampled:
+            return alone
+        hits = sum(all(row[i] for i in sampled) for row in self.truths)
+        return alone * (hits + 0.5) / (len(self.truths) + 1)  # a sample that met none does not say that there is none
+
+
+@dataclass(frozen=True)
 class Statistics:
     calls: tuple[CallStatistics, ...]  # by the call's index in the query
+    conjunctions: tuple[ConjunctionStatistics, ...]  # by the index in the query's conjunctions
 
     @classmethod
-    def of(cls, calls: Sequence[AiCall]) -> Statistics:
+    def of(cls, query: Query) -> Statistics:
         """What the text alone says: hints, else assumptions."""
-        return cls(tuple(CallStatistics(_hinted(call)) for call in calls))
+        calls = tuple(CallStatistics(_hinted(call)) for call in query.calls)
+        return cls(calls, tuple(_of_order(order, calls) for order in query.conjunctions))
+
+    def of_order(self, order: Order) -> ConjunctionStatistics:
+        """Of the conditions of an AND, by what is known of their calls."""
+        return _of_order(order, self.calls)
+
+    def of_calls(self, calls: Sequence[int]) -> ConjunctionStatistics:
+        """Of conditions that are a call each."""
+        return ConjunctionStatistics(tuple(self.calls[i].selectivity for i in calls))
+
+
+def _of_order(order: Order, calls: Sequence[CallStatistics]) -> ConjunctionStatistics:
+    return ConjunctionStatistics(tuple(_selectivity(conjunct, calls) for conjunct in order))
+
+
+def _selectivity(conjunct: Conjunct, calls: Sequence[CallStatistics]) -> Estimate:
+    if conjunct.negated is None:
+        return Estimate(_ASSUMED_SELECTIVITY, Source.ASSUMED)
+    known = calls[conjunct.calls[0]].selectivity
+    return Estimate(1 - known.value, known.source) if conjunct.negated else known
 
 
 def _hinted(call: AiCall) -> Estimate:

@@ -1,10 +1,12 @@
 """The SQL front end: the only package that knows SQL syntax. Text in, `Query` out, and text again with look-ups in it."""
 
+from quail_engine.sql.conjuncts import Conjunct, Order, ordered
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze, settled
 from quail_engine.sql.render import (
+    KNOWN,
     LIST_LOOK_UP,
     LOOK_UPS,
     OPEN,
@@ -20,10 +22,13 @@ from quail_engine.sql.source import quoted
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
 __all__ = [
+    "KNOWN",
     "LIST_LOOK_UP",
     "LOOK_UPS",
     "OPEN",
+    "Conjunct",
     "Form",
+    "Order",
     "PairSpace",
     "Query",
     "RowLimit",
@@ -36,6 +41,7 @@ __all__ = [
     "labels_problem",
     "lookups_query",
     "mentions_ai",
+    "ordered",
     "pairs_query",
     "quoted",
     "render",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from quail_engine.sql.aliases import is_within, item_of
+from quail_engine.sql.conjuncts import Conjunct, conjunct_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped, guard_of
 from quail_engine.sql.pairs import joins_only_drop
@@ -25,15 +26,6 @@ _MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.L
 _PASSES_ON = ("expressions", "from_", "with_")
 _CUTS = ("limit", "offset")
 _ALL_ROWS = ("group", "having", "distinct", "sample")
-
-
-@dataclass(frozen=True)
-class Conjunct:
-    """A condition of WHERE or of an inner join's ON that holds AI calls."""
-
-    start: int
-    end: int
-    calls: tuple[int, ...]  # indexes of its calls, in text order
 
 
 @dataclass(frozen=True)
@@ -272,11 +264,10 @@ def _conjuncts(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunc
         conditions += [on] if on is not None else []
     found = []
     for part in (operand for condition in conditions for operand in operands(condition, exp.And) if holds_ai(operand)):
-        calls = tuple(i for i, node in enumerate(nodes) if any(node is inner for inner in part.find_all(AiFunction)))
         named = any(holds_ai(item_of(column)) for column in part.find_all(exp.Column))
-        if named or not has_span(part) or not all(_monotone(nodes[i], part) for i in calls):
+        if named or not has_span(part) or not all(_monotone(node, part) for node in part.find_all(AiFunction)):
             return None
-        found.append(Conjunct(*span(part), calls))
+        found.append(conjunct_of(part, nodes))
     return tuple(found)
 
 

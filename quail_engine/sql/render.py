@@ -22,6 +22,9 @@ LIST_LOOK_UP = "__quail_list"
 Edit = tuple[int, int, str]
 """Start and end of a part of the query's text, and what stands there instead."""
 
+KNOWN = "_known"
+"""Behind a tag: the same look-up, which never notes what is missing."""
+
 OPEN = "__quail_open"
 """TRUE where a look-up would answer NULL because nobody has asked yet."""
 
@@ -207,9 +210,22 @@ def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mappi
         inside = [i for i, c in enumerate(query.calls) if start <= c.start and c.end <= end]
         condition = _spliced(query, (start, end), {i: _stand_in(query, i, tags, tables) for i in inside})
         conditions.append(f"({condition}) IS TRUE")
+    conditions += [f"({_as_known(query, span, tags)}) IS NOT FALSE" for span in call.unless]
     guard = f"({' AND '.join(conditions)})" if conditions else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
     return [guard, *call.depends, *group, *_inputs(query, index, tags)]
+
+
+def _as_known(query: Query, part: tuple[int, int], tags: Sequence[str]) -> str:
+    """A condition as far as it is known."""
+    inside = [i for i, call in enumerate(query.calls) if part[0] <= call.start and call.end <= part[1]]
+    return _spliced(query, part, {i: _known(query, i, tags) for i in inside if not _is_inside_another(query, i)})
+
+
+def _known(query: Query, index: int, tags: Sequence[str]) -> str:
+    """What is known of a call's answer, whatever its turn."""
+    guard = f"({query.calls[index].guard})" if query.calls[index].guard else "TRUE"
+    return _call_of(_function(query, index), tags[index] + KNOWN, [guard, *_inputs(query, index, tags)])
 
 
 def _inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from quail_engine.plan.logical import LogicalPlan
 from quail_engine.plan.rules.choose_anchor import choose_anchor
 from quail_engine.plan.rules.filters_before_joins import filters_before_joins
+from quail_engine.plan.rules.order_conjuncts import order_conjuncts
 
 RULES: tuple[Callable[[LogicalPlan], LogicalPlan], ...] = (
     filters_before_joins,  # first: it only moves conditions, whatever else is known of them
+    order_conjuncts,  # then the order among conditions of the same kind, which keeps the places of the kinds
     choose_anchor,  # last: it orders pairs, so everything that adds, drops or moves a join stands before it
 )

@@ -1,0 +1,114 @@
+"""Conditions of one AND: where the whole must be TRUE, one that is not makes all others needless.
+
+`find_conjunctions` finds the ANDs whose order of asking is free. `ordered` gives every call of such an AND what it waits for: a
+row is asked about a condition once those before it are known to be TRUE of it. Rows stay what they are, because a row that a
+condition does not keep is dropped whatever the others would say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from quail_engine.calls import AiCall
+from quail_engine.sql.aliases import item_of
+from quail_engine.sql.dialect import AiFunction, has_span, span
+from quail_engine.sql.guards import grouped
+from quail_engine.sql.scopes import holds_ai, operands, unwrapped
+
+# Between a condition and its call: here a call is asked about other rows than those that the condition is about.
+_BOOLEAN = ("AI_FILTER", "AI_JOIN")
+_OTHER_ROWS = (exp.AggFunc, exp.Window, exp.Lambda, exp.Anonymous)
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """A condition that holds AI calls, one of an AND's. Positions are offsets into the query's text."""
+
+    start: int
+    end: int
+    calls: tuple[int, ...]  # indexes of its calls, in text order
+    negated: bool | None = None  # it is an AI_FILTER (False), or NOT one (True); None: it is something else
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
+
+Order = tuple[Conjunct, ...]
+"""Conditions of one AND, in the order in which they are asked."""
+
+
+def find_conjunctions(tree: exp.Expr, nodes: Sequence[AiFunction]) -> tuple[Order, ...]:
+    """The ANDs of which more than one condition asks, in text order: those that are the whole condition of a clause."""
+    found = []
+    for condition in _conditions(tree):
+        parts = [part for part in operands(condition, exp.And) if holds_ai(part)]
+        conjuncts = tuple(conjunct for part in parts if (conjunct := _conjunct(part, nodes)) is not None)
+        if len(conjuncts) > 1:
+            found.append(conjuncts)
+    return tuple(sorted(found, key=lambda order: order[0].start))
+
+
+def conjunct_of(part: exp.Expr, nodes: Sequence[AiFunction]) -> Conjunct:
+    """A condition with its calls."""
+    inside = tuple(i for i, node in enumerate(nodes) if any(node is inner for inner in part.find_all(AiFunction)))
+    inner = unwrapped(part)
+    negated = isinstance(inner, exp.Not)
+    plain = unwrapped(inner.this) if negated else inner
+    bare = isinstance(plain, AiFunction) and len(inside) == 1 and plain.name in _BOOLEAN
+    return Conjunct(*span(part), inside, negated if bare else None)
+
+
+def ordered(calls: Sequence[AiCall], orders: Sequence[Order], out_of_turn: Collection[int] = ()) -> tuple[AiCall, ...]:
+    """The calls, each asked where the conditions before its own are TRUE.
+
+    A condition after it counts, too, where its calls were asked `out_of_turn`: where that is FALSE the call is needless.
+    """
+    found = list(calls)
+    for order in orders:
+        for place, conjunct in enumerate(order):
+            unless = tuple(other.span for other in order[place + 1 :] if any(i in out_of_turn for i in other.calls))
+            for i in conjunct.calls:
+                found[i] = replace(found[i], reached=(*found[i].reached, *_before(order[:place])), unless=unless)
+    return tuple(found)
+
+
+def _before(order: Order) -> Iterator[tuple[int, int]]:
+    """The spans of as many conditions as are TRUE together only where all are: a call's is TRUE only where it was asked."""
+    for conjunct in reversed(order):
+        yield conjunct.span
+        if conjunct.negated is not None:
+            return
+
+
+def _conditions(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The whole conditions of WHERE, ON, QUALIFY and FILTER; not of HAVING, where a call may be GROUP BY's to the byte."""
+    for clause in tree.find_all(exp.Where, exp.Qualify, exp.Join):
+        if isinstance(clause, exp.Qualify) and isinstance(clause.parent, exp.Select) and grouped(clause.parent):
+            continue
+        condition = clause.args.get("on") if isinstance(clause, exp.Join) else clause.this
+        if isinstance(condition, exp.Expr):
+            yield condition
+
+
+def _conjunct(part: exp.Expr, nodes: Sequence[AiFunction]) -> Conjunct | None:
+    """A condition whose place in the order is free; None where its calls see other rows, or where it cannot be copied."""
+    named = any(item_of(column) is not None for column in part.find_all(exp.Column))
+    if named or not has_span(part) or part.find(exp.Query, exp.Star, exp.Columns):
+        return None
+    inside = list(part.find_all(AiFunction))
+    if any(_sees_other_rows(node, part) for node in inside):
+        return None
+    return conjunct_of(part, nodes)
+
+
+def _sees_other_rows(node: exp.Expr, part: exp.Expr) -> bool:
+    around: exp.Expr | None = node
+    while around is not part and around is not None:
+        around = around.parent
+        if isinstance(around, _OTHER_ROWS) and not isinstance(around, AiFunction) and around.name.upper() != "PROMPT":
+            return True
+    return False
