@@ -1,0 +1,84 @@
+"""What the engine was asked while a statement ran: its batches, and the requests that they answer, as token ids."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import quail_engine.engine
+from quail_engine.batching.batch import Batch, Node
+from quail_engine.engine.base import Engine
+from quail_engine.prompts.request import Ids, Logits
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One read of one request: everything before it, in the runs that the layout cuts, and the head rows that are wanted."""
+
+    runs: tuple[Ids, ...]
+    rows: Ids
+
+    @property
+    def ids(self) -> Ids:
+        return tuple(token for run in self.runs for token in run)
+
+
+@dataclass
+class Recording:
+    """Filled while the engine works."""
+
+    batches: list[Batch] = field(default_factory=list)
+    seconds: float = 0.0  # in the engine
+    dtype: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    logits: list[Logits] = field(default_factory=list)  # one an entry of `asked`
+
+    @property
+    def fresh_tokens(self) -> int:
+        return sum(batch.tokens for batch in self.batches)
+
+
+class _Recorder:
+    """An engine that notes what another one is given."""
+
+    def __init__(self, engine: Engine, recording: Recording) -> None:
+        self._engine, self._recording = engine, recording
+        self._nodes: dict[int, Node] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def score(self, batch: Batch) -> list[Logits]:
+        begun = time.perf_counter()
+        logits = self._engine.score(batch)
+        note = self._recording
+        note.seconds += time.perf_counter() - begun
+        note.batches.append(batch)
+        note.dtype = self._engine.dtype
+        self._nodes |= {node.number: node for node in batch.nodes}
+        for read, found in zip(batch.reads, logits, strict=True):
+            note.asked.append(Asked(self._runs(read.node), read.rows))
+            note.logits.append(np.array(found))
+        return logits
+
+    def _runs(self, number: int) -> tuple[Ids, ...]:
+        runs = []
+        while number >= 0:
+            runs.append(self._nodes[number].ids)
+            number = self._nodes[number].parent
+        return tuple(reversed(runs))
+
+
+@contextmanager
+def recorded() -> Iterator[Recording]:
+    """Engines that are loaded inside the block are recorded."""
+    recording = Recording()
+    load = quail_engine.engine.load_engine
+    with patch("quail_engine.engine.load_engine", lambda *given: _Recorder(load(*given), recording)):
+        yield recording
