@@ -1,74 +1,44 @@
 {#
-    The AI functions as macros. Columns are SQL text, questions are plain text: the macro quotes them.
+    The AI functions as macros. Columns are SQL text, questions are plain text: the adapter quotes them.
 
         where {{ ai_filter('Is this message urgent?', 'body') }}
         join b on a.k = b.k and {{ ai_join('Report {0} mentions reaction {1}', 'a.text', 'b.term') }}
 
-    Why macros beside the functions: they spare the quoting, and a dbt unit test can override a macro.
+    Why macros beside the functions: they spare the quoting, a dbt unit test can override a macro, and the package in `portable` has
+    macros of the same names for other adapters.
 #}
 
 {% macro ai_filter(question) -%}
     {%- do quail_check_keywords('ai_filter', kwargs) -%}
-    {{ return(adapter.dispatch('ai_filter', 'dbt')(question, varargs, kwargs.get('options', {}))) }}
+    {{ return(adapter.ai_question('AI_FILTER', question, varargs, kwargs.get('options'), config)) }}
 {%- endmacro %}
-
-{% macro default__ai_filter(question, columns, options) -%}
-    {{ return(quail_unsupported('ai_filter')) }}
-{%- endmacro %}
-
-{% macro quail__ai_filter(question, columns, options) -%}
-    {{ return(quail_call('AI_FILTER', quail_prompt(question, columns), options)) }}
-{%- endmacro %}
-
 
 {% macro ai_score(question) -%}
     {%- do quail_check_keywords('ai_score', kwargs) -%}
-    {{ return(adapter.dispatch('ai_score', 'dbt')(question, varargs, kwargs.get('options', {}))) }}
+    {{ return(adapter.ai_question('AI_SCORE', question, varargs, kwargs.get('options'), config)) }}
 {%- endmacro %}
-
-{% macro default__ai_score(question, columns, options) -%}
-    {{ return(quail_unsupported('ai_score')) }}
-{%- endmacro %}
-
-{% macro quail__ai_score(question, columns, options) -%}
-    {{ return(quail_call('AI_SCORE', quail_prompt(question, columns), options)) }}
-{%- endmacro %}
-
 
 {% macro ai_join(question, left, right, options={}) -%}
-    {{ return(adapter.dispatch('ai_join', 'dbt')(question, left, right, options)) }}
+    {{ return(adapter.ai_question('AI_JOIN', question, [left, right], options, config)) }}
 {%- endmacro %}
-
-{% macro default__ai_join(question, left, right, options) -%}
-    {{ return(quail_unsupported('ai_join')) }}
-{%- endmacro %}
-
-{% macro quail__ai_join(question, left, right, options) -%}
-    {{ return(quail_call('AI_JOIN', quail_prompt(question, [left, right]), options)) }}
-{%- endmacro %}
-
 
 {% macro ai_classify(column, labels, options={}) -%}
-    {{ return(adapter.dispatch('ai_classify', 'dbt')(column, labels, options)) }}
+    {{ return(adapter.ai_choice('AI_CLASSIFY', column, labels, options, config)) }}
 {%- endmacro %}
-
-{% macro default__ai_classify(column, labels, options) -%}
-    {{ return(quail_unsupported('ai_classify')) }}
-{%- endmacro %}
-
-{% macro quail__ai_classify(column, labels, options) -%}
-    {{ return(quail_call('AI_CLASSIFY', column ~ ', ' ~ quail_labels(labels), options)) }}
-{%- endmacro %}
-
 
 {% macro ai_classify_scores(column, labels, options={}) -%}
-    {{ return(adapter.dispatch('ai_classify_scores', 'dbt')(column, labels, options)) }}
+    {{ return(adapter.ai_choice('AI_CLASSIFY_SCORES', column, labels, options, config)) }}
 {%- endmacro %}
 
-{% macro default__ai_classify_scores(column, labels, options) -%}
-    {{ return(quail_unsupported('ai_classify_scores')) }}
+{% macro ai_sentiment(column, options={}) -%}
+    {{ return(adapter.ai_sentiment(column, options, config)) }}
 {%- endmacro %}
 
-{% macro quail__ai_classify_scores(column, labels, options) -%}
-    {{ return(quail_call('AI_CLASSIFY_SCORES', column ~ ', ' ~ quail_labels(labels), options)) }}
+
+{# A macro that takes any number of columns gets its options by keyword, where Jinja would let a misspelt one pass. #}
+{% macro quail_check_keywords(macro, keywords) -%}
+    {%- for name in keywords if name != 'options' -%}
+        {{ exceptions.raise_compiler_error(
+            macro ~ " has no argument '" ~ name ~ "'. It takes the question, columns, and options={'threshold': 0.6, ...}.") }}
+    {%- endfor -%}
 {%- endmacro %}

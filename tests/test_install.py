@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-MACROS = ("ai_filter", "ai_score", "ai_join", "ai_classify", "ai_classify_scores")
+MACROS = ("ai_filter", "ai_score", "ai_join", "ai_classify", "ai_classify_scores", "ai_sentiment")
 MODEL = """
 select id from (values (1, 'This is URGENT, please'), (2, 'no hurry at all'), (3, null)) as tickets (id, body)
 where {{ ai_filter("Does it say 'urgent'?", 'body') }}
@@ -122,4 +122,4 @@ def _check_macros(project: Path) -> None:
     for name in MACROS:
         homes = [(macro["package_name"], macro["original_file_path"]) for macro in macros if macro["name"] == name]
         assert len(homes) == 1, homes
-        assert homes[0][0] == "dbt_quail"
+        assert homes[0][0] == "dbt_quail_adapter"

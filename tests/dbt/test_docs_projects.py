@@ -125,3 +125,11 @@ def test_the_ways_from_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     asked = {result.node.name: result.adapter_response.get("asked") for result in results}
     # The filter of three texts, and of the two that pass it two questions each.
     assert (asked["plain"], asked["from_snowflake"], asked["from_bigquery"]) == (None, 7, 7)
+
+
+def test_the_model_of_macros(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(folder, "macros.md")
+    (folder / "profiles.yml").write_text(PROFILE.replace(", mock_fail: where", ""))
+    (folder / "seeds/tickets.csv").write_text(TICKETS)
+    results = invoke(folder, "dbt build", monkeypatch)
+    assert {result.node.name: result.adapter_response.get("asked") for result in results} == {"tickets": None, "routed": 7}

@@ -72,6 +72,15 @@ FORMS = {
     "a VARIANT compared": ("AI_CLASSIFY(body, ['alpha', 'beta']):labels[0] = 'beta'", "BOOLEAN", [False, True, None, None]),
     "a VARIANT in a list": ("AI_CLASSIFY(body, ['alpha', 'beta']):labels[0] IN ('beta', 'x')", "BOOLEAN", [False, True, None, None]),
     "a VARIANT put together": ("'is ' || (AI_CLASSIFY(body, ['alpha', 'beta']):labels[0])", "VARCHAR", ["is alpha", "is beta", None, None]),
+    "an ARRAY": ("AI_CLASSIFY(body, ['alpha', 'beta'], {'output_mode': 'multi'}):labels::array", "JSON", [["alpha", "beta"], ["beta"], None, None]),
+    "the size of an ARRAY": ("ARRAY_SIZE(AI_CLASSIFY(body, ['alpha', 'beta'], {'output_mode': 'multi'}):labels::array)", "UBIGINT", [2, 1, None, None]),
+    "a VARIANT sought in an ARRAY": (
+        "ARRAY_CONTAINS('alpha'::variant, AI_CLASSIFY(body, ['alpha', 'beta'], {'output_mode': 'multi'}):labels::array)", "BOOLEAN", [True, False, None, None],
+    ),
+    "an OBJECT": ("AI_CLASSIFY(body, ['alpha', 'beta'])::object:labels[0]::varchar", "VARCHAR", LABEL),
+    "classify with our examples": (
+        "AI_CLASSIFY(body, ['alpha', 'beta'], {'examples': [{'input': 'x', 'answer': 'beta'}], 'instructions': 'it\\'s'}):labels[0]::varchar", "VARCHAR", LABEL,
+    ),
     "the size of a VARIANT": ("ARRAY_SIZE(AI_CLASSIFY(body, ['alpha', 'beta'], {'output_mode': 'multi'}):labels)", "UBIGINT", [2, 1, None, None]),
 }  # fmt: skip
 
@@ -104,6 +113,11 @@ STATEMENTS = {
         "SELECT a.id, b.id AS other FROM tickets a JOIN tickets b ON a.region = b.region AND a.id < b.id AND AI_FILTER(PROMPT('{0} shares {1}', a.body, b.body))", [(1, 2)], 1,
     ),
     "a count by an answer": (f"SELECT AI_FILTER({BETA}) AS is_beta, COUNT(*) FROM tickets GROUP BY 1 ORDER BY 1", [(True, 2), (None, 2)], 3),
+    "an ARRAY of a column": ("SELECT id, x[1]::varchar FROM (SELECT id, cats::array AS x FROM tickets) WHERE array_contains('gamma'::variant, x)", [(3, "gamma")], 0),
+    "elements of a list and of JSON": (
+        "SELECT cats[1], cats[1]::varchar, tags['labels'][1]::varchar, x[0]::varchar, x[0] = 'alpha' FROM (SELECT *, PARSE_JSON('[\"alpha\"]') AS x FROM tickets) WHERE id = 1",
+        [("beta", "beta", "beta", "alpha", True)], 0,
+    ),
     "an object through a CTE": (
         "WITH c AS (SELECT id, AI_CLASSIFY(body, ['alpha', 'beta']) AS answer FROM tickets) SELECT id, answer:labels[0]::varchar FROM c WHERE answer:labels[0] = 'beta'", [(2, "beta")], 3,
     ),

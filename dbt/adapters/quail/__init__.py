@@ -15,4 +15,5 @@ Plugin = AdapterPlugin(
     credentials=QuailCredentials,
     include_path=quail.PACKAGE_PATH,
     dependencies=["duckdb"],
+    project_name="dbt_quail_adapter",  # as in dbt_project.yml beside the macros
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from dbt.adapters.base.meta import available
@@ -13,7 +14,7 @@ from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
 import quail_engine
-from dbt.adapters.quail import node
+from dbt.adapters.quail import macro_calls, node
 from dbt.adapters.quail.catalog import catalog_table
 from dbt.adapters.quail.connections import QuailConnectionManager
 from dbt.adapters.quail.prompts import PromptChanges
@@ -52,6 +53,25 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
         self.connections.thread_cursor().start_node(*work)
         return context
 
+    @available.parse(lambda *a, **k: "")
+    def ai_question(self, function: str, question: str, columns: Any, options: Any, config: Any) -> str:
+        """The text of AI_FILTER, AI_SCORE or AI_JOIN in the node of `config`."""
+        return macro_calls.question_call(function, question, columns, options or {}, self._dialect(config))
+
+    @available.parse(lambda *a, **k: "")
+    def ai_choice(self, function: str, column: str, labels: Any, options: Any, config: Any) -> str:
+        """The text of AI_CLASSIFY or AI_CLASSIFY_SCORES in the node of `config`."""
+        return macro_calls.choice_call(function, column, labels, options or {}, self._dialect(config))
+
+    @available.parse(lambda *a, **k: "")
+    def ai_sentiment(self, column: str, options: Any, config: Any) -> str:
+        """The text of the question that AI_SENTIMENT is in Snowflake's SQL."""
+        options = {"instructions": macro_calls.SENTIMENT_INSTRUCTIONS, **(options or {})}
+        return self.ai_choice("AI_CLASSIFY", column, macro_calls.SENTIMENTS, options, config)
+
+    def _dialect(self, config: Any) -> str:
+        return node.dialect(self._tested(config), self.config.credentials.engine_settings())
+
     @available.parse_none
     def announce(self, config: Any) -> None:
         """Begins the node of `config` where dbt calls no hook."""
@@ -64,7 +84,14 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
         settings = self.config.credentials.engine_settings()
         refresh = node.refreshes(config, node.variable(self.config, "quail_refresh"))
         compiled = getattr(config.model, "compiled_code", None) or ""
-        return node.overrides(config, settings), refresh, compiled.strip(), node.dialect(config, settings)
+        tested = self._tested(config)
+        return node.overrides(tested, settings), refresh, compiled.strip(), node.dialect(tested, settings)
+
+    def _tested(self, config: Any) -> Any:
+        """The config of the model whose SQL a unit test runs, which dbt does not hand down; of any other node its own."""
+        manifest: Any = self.get_macro_resolver()
+        model = manifest.nodes.get(getattr(config.model, "tested_node_unique_id", None)) if manifest else None
+        return config if model is None else SimpleNamespace(model=model, get=model.config.get)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         kwargs = {"information_schema": relation.information_schema(), "relations": [relation]}

@@ -34,9 +34,10 @@ def overrides(config: Any, settings: Settings) -> dict[str, Any]:
 
 
 def dialect(config: Any, settings: Settings) -> str:
-    """The dialect of the node's own SQL: what it names, else the profile's; DuckDB's for what dbt or a macro writes."""
+    """The dialect of the node's own SQL: what it names, else the profile's; DuckDB's for what dbt, a macro or a hook writes."""
     model = config.model
-    written_by_dbt = getattr(model, "test_metadata", None) is not None or getattr(model, "language", "sql") != "sql"
+    generic_test, python = getattr(model, "test_metadata", None) is not None, getattr(model, "language", "sql") != "sql"
+    written_by_dbt = generic_test or python or model.resource_type in ("macro", "operation")
     return "duckdb" if written_by_dbt else settings.with_overrides(overrides(config, settings)).sql_dialect
 
 

@@ -223,6 +223,9 @@ def _config(node: exp.Expr, text: Text) -> dict[str, Any]:
     options = {renamed[key]: value for key, value in given.items() if key in renamed}
     examples = []
     for row in given.get("examples") or ():
+        if isinstance(row, dict) and set(row) == {"input", "answer"}:  # ours, as the macros write them
+            examples.append(row)
+            continue
         if not isinstance(row, dict) or not {"input", "labels"} <= set(row):
             raise text.error(node, "An example has the keys input, labels and explanation.", example)
         examples += [{"input": row["input"], "answer": label} for label in row["labels"]]

@@ -27,6 +27,7 @@ FROM JSON_EACH(TO_JSON(quail_input))
 
 def text_by_value(tree: exp.Expr, returns_object: Callable[[exp.Expr], bool]) -> None:
     """Rewrites where a VARIANT is taken for a text, a number or a list."""
+    _arrays(tree)
     names = _flattened(tree) | _aliases(tree, returns_object)
 
     def variant(node: exp.Expr) -> bool:
@@ -35,7 +36,7 @@ def text_by_value(tree: exp.Expr, returns_object: Callable[[exp.Expr], bool]) ->
         return isinstance(node, (exp.JSONExtract, exp.ParseJSON)) or _extracts(node) or returns_object(node)
 
     def maybe(node: exp.Expr) -> bool:
-        return isinstance(node, exp.Column) and node.name.lower() in names
+        return (isinstance(node, exp.Column) and node.name.lower() in names) or _element(node)
 
     _brackets(tree, variant)
     _casts(tree, variant)
@@ -45,6 +46,13 @@ def text_by_value(tree: exp.Expr, returns_object: Callable[[exp.Expr], bool]) ->
     _lists(tree, lambda node: variant(node) or maybe(node))
 
 
+def _arrays(tree: exp.Expr) -> None:
+    """ARRAY and OBJECT are JSON too, of a list or a struct that is none yet as of a VARIANT."""
+    for cast in list(tree.find_all(exp.Cast)):
+        if cast.to.is_type("array", "object") and not cast.to.expressions:
+            cast.replace(function("to_json", cast.this.copy()))
+
+
 def _brackets(tree: exp.Expr, variant: _Test) -> None:
     """`object['key']` and `array[0]` by a path."""
     for bracket in reversed(list(tree.find_all(exp.Bracket))):  # inner ones first
@@ -52,6 +60,17 @@ def _brackets(tree: exp.Expr, variant: _Test) -> None:
             key = bracket.expressions[0]
             path = f'$."{key.name}"' if key.is_string else f"$[{key.name}]"
             bracket.replace(function("json_extract", bracket.this.copy(), exp.Literal.string(path)))
+        elif _element(bracket) and bracket.expressions[0].is_int:
+            # DuckDB counts the elements of JSON from 0 and those of a list from 1, and only DuckDB knows which it is.
+            at = bracket.expressions[0]
+            number = exp.Case(ifs=[exp.If(this=_is_json(bracket.this), true=at)], default=at + 1)
+            bracket.replace(exp.Bracket(this=bracket.this.copy(), expressions=[number], offset=1))
+
+
+def _element(node: exp.Expr) -> bool:
+    """Whether a node is an element of a column, or of an element of one."""
+    inside = isinstance(node, exp.Bracket) and len(node.expressions) == 1
+    return inside and (isinstance(node.this, exp.Column) or _element(node.this))
 
 
 def _casts(tree: exp.Expr, variant: _Test) -> None:
@@ -60,7 +79,7 @@ def _casts(tree: exp.Expr, variant: _Test) -> None:
             continue
         if variant(cast.this):
             cast.replace(_bare(cast.this))
-        elif isinstance(cast.this, exp.Column):
+        elif isinstance(cast.this, exp.Column) or _element(cast.this):
             cast.replace(_by_type(cast.this))
 
 
@@ -91,6 +110,9 @@ def _texts_in(node: exp.Expr, variant: _Test, maybe: _Test) -> None:
 def _lists(tree: exp.Expr, variant: _Test) -> None:
     """Array functions over a VARIANT."""
     for node in list(tree.find_all(exp.ArraySize, exp.ArrayToString, exp.ArrayContains)):
+        sought = node.args.get("expression")
+        if isinstance(node, exp.ArrayContains) and isinstance(sought, exp.Cast) and sought.to.is_type("variant"):
+            node.set("expression", sought.this.copy())  # which Snowflake asks for, and which says nothing here
         if variant(node.this):
             if isinstance(node, exp.ArraySize):
                 node.replace(function("json_array_length", node.this.copy()))
@@ -99,7 +121,7 @@ def _lists(tree: exp.Expr, variant: _Test) -> None:
 
 
 def _extracts(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name == "json_extract"
+    return isinstance(node, exp.Anonymous) and node.name in ("json_extract", "to_json")
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
@@ -113,8 +135,11 @@ def _bare(node: exp.Expr) -> exp.Expr:
 def _by_type(column: exp.Expr) -> exp.Expr:
     """The text of a column of any type; DuckDB knows the type when it binds, and keeps one branch."""
     json = function("json_extract_string", exp.cast(column.copy(), "json"), exp.Literal.string("$"))
-    is_json = exp.EQ(this=function("typeof", column.copy()), expression=exp.Literal.string("JSON"))
-    return exp.Case(ifs=[exp.If(this=is_json, true=json)], default=exp.cast(column.copy(), "varchar"))
+    return exp.Case(ifs=[exp.If(this=_is_json(column), true=json)], default=exp.cast(column.copy(), "varchar"))
+
+
+def _is_json(column: exp.Expr) -> exp.Expr:
+    return exp.EQ(this=function("typeof", column.copy()), expression=exp.Literal.string("JSON"))
 
 
 def _aliases(tree: exp.Expr, returns_object: Callable[[exp.Expr], bool]) -> set[str]:
@@ -122,7 +147,7 @@ def _aliases(tree: exp.Expr, returns_object: Callable[[exp.Expr], bool]) -> set[
     return {
         alias.alias.lower()
         for alias in tree.find_all(exp.Alias)
-        if isinstance(alias.this, exp.JSONExtract) or returns_object(alias.this)
+        if isinstance(alias.this, exp.JSONExtract) or _extracts(alias.this) or returns_object(alias.this)
     }
 
 

@@ -11,6 +11,13 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture
 VENDOR = "{{ config(materialized='table', quail_sql_dialect='%s') }}\n"
 DOCS = "select unnest(['alpha beta', 'beta', 'gamma']) as body"
 LABEL = "AI_CLASSIFY(body, ['alpha', 'beta']):labels[0]::varchar as label"
+# Quotes, a backslash and a threshold, which a vendor has not; the examples in our own words.
+MACROS = r"""
+select
+    {{ ai_classify('body', ['alpha', 'beta', "it's"], {'instructions': "It's \\'what'?", 'examples': [{'input': 'x', 'answer': 'beta'}]}) }} as label,
+    {{ ai_filter("It's \\ 'beta'?", 'body', options={'threshold': 0.2}) }} as is_beta,
+    {{ ai_score("It's \\ 'beta'?", 'body') }} > 0.9 as is_surely,
+    {{ ai_sentiment('body') }} as sentiment"""
 HOOKED = (
     "{{ config(materialized='table', quail_sql_dialect='snowflake', post_hook=\"create or replace table hooked as %s\") }}\n"
 )
@@ -37,6 +44,9 @@ def models() -> dict[str, str]:
         "plain_view.sql": VENDOR.replace("'table'", "'view'") % "bigquery" + 'select if(body = "beta", 1, 0) as x from {{ ref("docs") }}',
         "passed_on.sql": VENDOR.replace("'table'", "'ephemeral'") % "snowflake" + "select body, iff(body = 'beta', 1, 0) as n from {{ ref('docs') }}",
         "reads_it.sql": VENDOR % "snowflake" + "select sum(n) as n from {{ ref('passed_on') }} where AI_FILTER('Is it ''beta''?', body)",
+        "snow_macros.sql": VENDOR % "snowflake" + MACROS + ", array_size({{ ai_classify('body', ['alpha', 'beta'], {'output_mode': 'multi'}) }}) as n from {{ ref('docs') }}",
+        "big_macros.sql": VENDOR % "bigquery" + MACROS + ", array_length({{ ai_classify('body', ['alpha', 'beta'], {'output_mode': 'multi'}) }}) as n from {{ ref('docs') }}",
+        "our_macros.sql": "{{ config(materialized='table') }}" + MACROS + ", len({{ ai_classify('body', ['alpha', 'beta'], {'output_mode': 'multi'}) }}) as n from {{ ref('docs') }}",
         "ours.sql": "{{ config(materialized='table') }} select AI_CLASSIFY(body, ['alpha', 'beta']) as label, [1, 2][1] as one from {{ ref('docs') }}",
         "hooked.sql": HOOKED % "select 1 as x" + "select iff(true, 1, 0) as x",
         "wrong.sql": VENDOR % "snowflake" + "select\n  AI_CLASSIFY(body, ['alpha']):labels[0] as label from {{ ref('docs') }}",
@@ -46,11 +56,12 @@ def models() -> dict[str, str]:
     }  # fmt: skip
 
 
+MACRO_MODELS = ("snow_macros", "big_macros", "our_macros")
 WRONG = ("wrong", "unknown", "asking_hook")
 
 
 def test_dialects_side_by_side(project: Any) -> None:
-    results = {result.node.name: result for result in run_dbt(["build", "--exclude", *WRONG])}
+    results = {result.node.name: result for result in run_dbt(["build", "--exclude", *WRONG, *MACRO_MODELS])}
     assert {result.status for result in results.values()} <= {"success", "pass"}
 
     def column(name: str, what: str = "label") -> list[Any]:
@@ -65,6 +76,18 @@ def test_dialects_side_by_side(project: Any) -> None:
     assert sum(asked) == 6  # three texts judged once, and classified once, by all models together
     assert run_dbt(["run", "--empty", "--select", "labelled"])[0].adapter_response.get("asked") in (None, 0)
     assert column("labelled") == []
+
+
+def test_macros_mean_the_same_in_every_dialect(project: Any) -> None:
+    run_dbt(["run", "--select", "docs"])
+    asked = [result.adapter_response["asked"] for result in run_dbt(["run", "--select", *MACRO_MODELS, "--threads", "1"])]
+    rows = [
+        sorted(project.run_sql(f"select label, is_beta, is_surely, sentiment, n from {{schema}}.{name}", fetch="all"))
+        for name in MACRO_MODELS
+    ]
+    assert rows[0] == rows[1] == rows[2]
+    assert {("alpha", True, True, 2), ("beta", True, True, 1)} < {(*row[:3], row[4]) for row in rows[0]}
+    assert sum(asked) == max(asked) == 12  # four questions about three texts, the same ones in every dialect
 
 
 @pytest.mark.parametrize(
