@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ class Terms:
 
 @dataclass
 class Tally:
-    """Counts of one statement, as they grow."""
+    """Counts of one question in one statement, as they grow; they add up to the statement's."""
 
     asked: int = 0
     recalled: int = 0
@@ -58,6 +59,9 @@ class Tally:
     tokens_fresh: int = 0
     tokens_logical: int = 0
     seconds_engine: float = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Tally)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class _Pending(NamedTuple):  # a named tuple: one is made for every row
 
 
 @dataclass
-class _Round:
+class Round:
     """What is done for one model between two runs of the statement."""
 
     place: Place  # at the engines
@@ -104,7 +108,17 @@ class Answering:
         self._cancelled = cancelled
         self._owner = owner
         self._failures: dict[tuple[Question, str], list[bytes]] = {}  # keys of inputs by question and reason
-        self.tally = Tally()
+        self._tallies: dict[Inquiry, Tally] = {}
+        self._unshared = Tally()  # what batches cost that finished no request: part of the cost of the next
+
+    @property
+    def tally(self) -> Tally:
+        """Counts of the statement so far."""
+        return sum(self._tallies.values(), self._unshared)
+
+    def tally_of(self, inquiry: Inquiry) -> Tally:
+        """Counts of one question. What requests of several questions share is divided in proportion to their tokens."""
+        return self._tallies.setdefault(inquiry, Tally())
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         """Settles every missing input: known numbers, or None for one that failed or was too long.
@@ -112,7 +126,7 @@ class Answering:
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
         with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
-            round_ = _Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
+            round_ = Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
                 with closing(inquiry.taken()) as missing:
                     for part in missing.parts(PART_ROWS, PART_BYTES):
@@ -132,13 +146,13 @@ class Answering:
         if self._cancelled.is_set():
             raise QuailError("The statement was cancelled. What was answered so far is kept.")
 
-    def _sift(self, model: Model, inputs: Inputs, round_: _Round) -> None:
+    def _sift(self, model: Model, inputs: Inputs, round_: Round) -> None:
         """Settles the inputs that need no request; the others wait."""
         base = model.question_key(inputs.question)
         keys = answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
         if inputs.question.task is not Task.JUDGE and not inputs.question.labels:
             # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
-            self.tally.failed += len(inputs)
+            self.tally_of(inputs.inquiry).failed += len(inputs)
             inputs.inquiry.count(len(inputs), len(inputs))
             inputs.inquiry.settle(inputs.positions, None)
             self._note_failures(inputs.question, _NO_LABELS, keys)
@@ -152,7 +166,7 @@ class Answering:
             round_.waiting.add(inputs, keys)
             round_.asked_again += len(model.store.recall(keys)) if self._terms.since else 0
 
-    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: _Round) -> tuple[Inputs, list[bytes]]:
+    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
         """Settles what the store knows; returns the rest."""
         known = model.store.recall(keys, self._terms.since)
         if not known:
@@ -160,11 +174,11 @@ class Answering:
         found = [row for row, key in enumerate(keys) if key in known]
         rest = [row for row, key in enumerate(keys) if key not in known]
         round_.recalled += len(found)
-        self.tally.recalled += len(found)
+        self.tally_of(inputs.inquiry).recalled += len(found)
         inputs.inquiry.settle(inputs.positions[found], np.array([known[keys[row]].values for row in found], np.float32))
         return inputs.take(rest), [keys[row] for row in rest]
 
-    def _fitting(self, model: Model, inputs: Inputs, keys: list[bytes], round_: _Round) -> tuple[Inputs, list[bytes]]:
+    def _fitting(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
         """What fits into the model's context; the rest is settled as NULL, refused or cut, as `on_overlong` says."""
         room = model.prompter.compile(inputs.question).room
         looked_at = np.flatnonzero(inputs.text_bytes * _TOKENS_A_BYTE > room)
@@ -172,7 +186,7 @@ class Answering:
         long = [row for row, length in zip(looked_at.tolist(), tokens, strict=True) if length > room]
         if not long:
             return inputs, keys
-        self.tally.overlong += len(long)
+        self.tally_of(inputs.inquiry).overlong += len(long)
         rest = np.setdiff1d(np.arange(len(inputs)), long)
         fitting, fitting_keys = inputs.take(rest), [keys[row] for row in rest.tolist()]
         cut, cut_keys = inputs.take(long), [keys[row] for row in long]
@@ -187,7 +201,7 @@ class Answering:
             self._note_failures(inputs.question, f"too long: more than the {room:,} tokens that fit", cut_keys)
         return fitting, fitting_keys
 
-    def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: _Round) -> None:
+    def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
         requests = len(round_.waiting)
         parts = (self._pending(model, inquiries, part) for part in round_.waiting.parts())
         first = next(parts)
@@ -273,8 +287,8 @@ class Answering:
         for p in pending:
             if p.key in known:
                 p.asked.inquiry.settle([p.position], np.array([known[p.key].values], np.float32))
+                self.tally_of(p.asked.inquiry).recalled += 1
         self._owner.release(place, list(known))
-        self.tally.recalled += len(known)
         return [p for p in pending if p.key not in known], len(known)
 
     def _keep(
@@ -282,15 +296,31 @@ class Answering:
     ) -> tuple[int, int, float]:
         """Counts and keeps what a batch answered."""
         finished = [(pending[index], logits) for index, logits in answers.logits]
-        self.tally.seconds_engine += answers.seconds
-        self.tally.tokens_fresh += answers.tokens
         self._budgets.spend(len(finished), answers.tokens, answers.seconds, expected)
-        self._settle(model, finished)
+        self.share_out(answers.tokens, answers.seconds, self._settle(model, finished))
         self._owner.release(place, [p.key for p, _ in finished])
         return len(finished), answers.tokens, answers.seconds
 
-    def _settle(self, model: Model, finished: Sequence[tuple[_Pending, list[Logits]]]) -> None:
-        """Keeps the answers of a batch, question by question; a number that is not finite is a failed row."""
+    def share_out(self, tokens: int, seconds: float, logical: Mapping[Inquiry, int]) -> None:
+        """Counts fresh tokens and seconds of requests whose tokens one by one are `logical`, by question."""
+        tokens, seconds = tokens + self._unshared.tokens_fresh, seconds + self._unshared.seconds_engine
+        whole, so_far, given = sum(logical.values()), 0, 0
+        self._unshared = Tally() if whole else Tally(tokens_fresh=tokens, seconds_engine=seconds)
+        for inquiry, count in logical.items():
+            so_far += count
+            part = round(tokens * so_far / whole) - given  # rounded so that all parts are the whole
+            given += part
+            tally = self.tally_of(inquiry)
+            tally.tokens_logical += count
+            tally.tokens_fresh += part
+            tally.seconds_engine += seconds * count / whole
+
+    def _settle(self, model: Model, finished: Sequence[tuple[_Pending, list[Logits]]]) -> Mapping[Inquiry, int]:
+        """Keeps the answers of a batch, question by question; a number that is not finite is a failed row.
+
+        Returns the tokens that the requests would cost one by one, by question.
+        """
+        logical = Counter[Inquiry]()
         groups: dict[int, list[tuple[_Pending, list[Logits]]]] = {}
         for answered in finished:
             groups.setdefault(id(answered[0].asked), []).append(answered)
@@ -302,14 +332,16 @@ class Answering:
             asked.inquiry.settle([p.position for p in pending], np.where(failed[:, None], np.float32(np.nan), numbers))
             asked.inquiry.count(len(group), int(failed.sum()))
             tokens = [p.request.tokens for p in pending]
-            self.tally.asked += len(group)
-            self.tally.failed += int(failed.sum())
-            self.tally.tokens_logical += sum(tokens)
+            tally = self.tally_of(asked.inquiry)
+            tally.asked += len(group)
+            tally.failed += int(failed.sum())
+            logical[asked.inquiry] += sum(tokens)
             rows = zip(pending, map(tuple, numbers.tolist()), tokens, failed.tolist(), strict=True)
             found = [(p.key, Answer(values, used)) for p, values, used, fails in rows if not fails]
             model.store.remember(asked.base, asked.question.title, found, model.name, model.engine.dtype)
             self._note_failures(asked.question, _NOT_FINITE, [pending[row].key for row in np.flatnonzero(failed).tolist()])
         self._keep_failures(model)
+        return logical
 
     def _note_failures(self, question: Question, reason: str, keys: Sequence[bytes]) -> None:
         if keys:
@@ -361,7 +393,7 @@ def truncated(ids: Sequence[Ids], room: int) -> list[Ids]:
     return cut
 
 
-def _refuse_overlong(round_: _Round) -> None:
+def _refuse_overlong(round_: Round) -> None:
     if round_.refused:
         raise EngineError(
             f"{round_.refused:,} of the inputs are too long for the model: the longest has {round_.longest:,} tokens and "

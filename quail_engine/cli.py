@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -76,12 +77,17 @@ def demo(model: str | None, directory: Path) -> None:
 @main.command()
 @click.argument("sql")
 @click.option("--database", default=":memory:", show_default=True, help="A DuckDB file.")
+@click.option("--json", "as_json", is_flag=True, help="The plan as data, for programs.")
+@click.option("--analyze", is_flag=True, help="Run the statement, and show what happened beside it.")
 @_settings_options
 @_clear_errors
-def explain(sql: str, database: str, engine: str, model: str | None, answers: str | None) -> None:
-    """Show the plan of a statement; nothing is asked."""
+def explain(sql: str, database: str, as_json: bool, analyze: bool, engine: str, model: str | None, answers: str | None) -> None:
+    """Show the plan of a statement and what it is expected to cost; nothing is asked."""
     with connect(database, settings=_settings(engine, model, answers)) as connection:
-        click.echo(connection.explain(sql))
+        if as_json:
+            click.echo(json.dumps(connection.explain(sql, "json", analyze), indent=2))
+        else:
+            click.echo(connection.explain(sql, analyze=analyze))
 
 
 @main.command()

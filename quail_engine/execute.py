@@ -13,11 +13,13 @@ from typing import Any
 
 import duckdb
 
-from quail_engine.errors import UnreadableError
-from quail_engine.plan import PhysicalPlan, build, explain, lower, optimize
+from quail_engine.answering import Answering
+from quail_engine.errors import QuailError, UnreadableError
+from quail_engine.forecast import Supposing, layout_of
+from quail_engine.plan import Estimate, Figures, Found, PhysicalPlan, PlanTree, Source, as_text, build, explain, lower, optimize
 from quail_engine.progress import Warned
 from quail_engine.report import RunReport
-from quail_engine.resolve import RESULT, ROW, Resolver, Services
+from quail_engine.resolve import RESULT, ROW, QuestionCount, Resolver, Services
 from quail_engine.sql import Form, Query, Statement, analyze, quoted, render, render_written, settled, split
 from quail_engine.wording import Deliver, Recorder, Written, in_own_words, not_read
 
@@ -58,15 +60,44 @@ def _analyzed(cursor: duckdb.DuckDBPyConnection, text: str, statement: Statement
         raise not_read(cursor, Written(text, statement.start, statement.end, ())) or error from None
 
 
-def plan_text(services: Services, cursor: duckdb.DuckDBPyConnection, text: str) -> str:
-    """The plans of a text's statements with AI calls, as EXPLAIN shows them; nothing is asked."""
-    never = threading.Event()
-    runs = [_Run(services, Recorder(cursor), _analyzed(cursor, text, s), never) for s in split(text) if s.calls]
-    try:
-        return "\n\n".join(run.plan_text for run in runs) or "No AI calls: DuckDB runs this as it is."
-    finally:
-        for run in runs:
-            run.close()
+def plans(
+    services: Services,
+    cursor: duckdb.DuckDBPyConnection,
+    text: str,
+    analyze_: bool = False,
+    asked_before: set[bytes] | None = None,
+) -> list[PlanTree]:
+    """The plans of a text's statements with AI calls, with what they are estimated to cost; nothing is asked.
+
+    With `analyze_` all statements are run, and what happened stands beside the estimates. `asked_before`: answer keys that a
+    run will have asked before this text; those of the text are added.
+    """
+    asked = set() if asked_before is None else asked_before
+    statements = split(text)
+    queries = [_analyzed(cursor, text, s) if s.calls else None for s in statements]
+    trees = []
+    for statement, query in zip(statements, queries, strict=True):
+        if query is not None:
+            trees.append(_planned(services, cursor, query, asked, analyze_))
+        elif analyze_:
+            cursor.execute(text[statement.start : statement.end])
+    return trees
+
+
+def _planned(
+    services: Services, cursor: duckdb.DuckDBPyConnection, query: Query, asked: set[bytes], analyze_: bool
+) -> PlanTree:
+    run = _Run(services, Recorder(cursor), query, Supposing(services.settings, query, asked))
+    tree = run.forecast()
+    if analyze_:
+        run = _Run(services, Recorder(cursor), query, _answering(services, threading.Event()))
+        run.run()
+        tree = tree.beside(run.happened)
+    return tree
+
+
+def _answering(services: Services, cancelled: threading.Event) -> Answering:
+    return Answering(services.settings, services.listener, cancelled, services.owner, services.terms)
 
 
 def _run(
@@ -78,7 +109,7 @@ def _run(
     tags = [f"c{asked.index(same)}" for same in asked]
     with in_own_words(cursor, written, tags, parts):
         _check(cursor, query, tags)
-    run = _Run(services, cursor, query, cancelled)
+    run = _Run(services, cursor, query, _answering(services, cancelled))
     with in_own_words(cursor, written, run.tags, parts):
         return run.run()
 
@@ -104,15 +135,17 @@ def _written(statement: Statement, query: Query) -> Written:
 class _Run:
     """One statement with AI calls."""
 
-    def __init__(self, services: Services, cursor: Recorder, query: Query, cancelled: threading.Event) -> None:
+    def __init__(self, services: Services, cursor: Recorder, query: Query, answering: Answering) -> None:
         self._services = services
         self._cursor = cursor
         self._query = query = settled(query, self._columns_of)
         self._deliver = cursor.deliver
         plan = optimize(build(query), services.settings.disable_rules)
         self._plan: PhysicalPlan = lower(plan, f"__quail_answers_{next(_numbers)}")
-        self._resolver = Resolver(services, cursor, query, self._plan, cancelled)
+        self._answering = answering
+        self._resolver = Resolver(services, cursor, query, self._plan, answering)
         self._begun = time.perf_counter()
+        self.happened: list[Figures] = []  # what each call met and cost, in text order; empty until the statement has run
 
     @property
     def tags(self) -> Sequence[str]:
@@ -121,7 +154,32 @@ class _Run:
 
     @property
     def plan_text(self) -> str:
-        return explain(self._plan, self._query.calls, self._services.settings.model)
+        return as_text(self._tree(None))
+
+    def _tree(self, found: Found | None) -> PlanTree:
+        return explain(self._plan, self._query.calls, self._services.settings.model, found)
+
+    def forecast(self) -> PlanTree:
+        """The plan with what it is estimated to cost: it is run, and closed, with answers that are supposed."""
+        supposing = self._answering
+        assert isinstance(supposing, Supposing), "a forecast must not ask"
+        try:
+            return self._tree(self._supposed(supposing))
+        except (QuailError, duckdb.Error) as error:
+            return self._tree(Found(notes=(f"Nothing is estimated. {' '.join(str(error).split())}",)))
+        finally:
+            self.close()
+
+    def _supposed(self, supposing: Supposing) -> Found:
+        _check(self._cursor, self._query, self.tags)
+        names = dict.fromkeys(call.options.model or self._services.settings.model for call in self._query.calls)
+        layouts = tuple(layout_of(self._services.model(name)) for name in names)
+        if not self._query.empty and self._query.form is not Form.DESCRIBE:
+            with _transaction(self._cursor.cursor):
+                self._resolver.resolve(_names(self._cursor, self._query), False)
+                self._cursor.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
+        counted = {i: supposing.counted(count) for i, count in enumerate(self._resolver.counted())}
+        return Found(counted, layouts, estimated=True)
 
     def close(self) -> None:
         self._resolver.close()
@@ -176,7 +234,9 @@ class _Run:
             )
         sql = render(self._query, self._resolver.tags, {}, _names(self._cursor, self._query))
         theirs = self._cursor.execute(self._query.head + sql + self._query.tail).fetchall()
-        rows = [("quail_plan", self.plan_text), *theirs]
+        supposing = Supposing(self._services.settings, self._query, set())
+        plan = _Run(self._services, self._cursor, self._query, supposing).forecast()
+        rows = [("quail_plan", as_text(plan)), *theirs]
         values = ", ".join(f"({_literal(key)}, {_literal(value)})" for key, value in rows)
         self._deliver(f"SELECT * FROM (VALUES {values}) AS plan(explain_key, explain_value)")
 
@@ -230,6 +290,7 @@ class _Run:
 
     def _report(self, rows: int) -> RunReport:
         tally = self._resolver.tally
+        self.happened = [_happened(count) for count in self._resolver.counted()]
         models = dict.fromkeys(call.options.model or self._services.settings.model for call in self._query.calls)
         return RunReport(
             calls=self._resolver.rows,
@@ -246,6 +307,25 @@ class _Run:
             plan=self.plan_text,
             warnings=tuple(dict.fromkeys(w for call in self._query.calls for w in call.warnings)),
         )
+
+
+def _happened(count: QuestionCount) -> Figures:
+    tally = count.tally
+
+    def of(value: float) -> Estimate:
+        return Estimate(value, Source.MEASURED)
+
+    return Figures(
+        rows=of(count.rows),
+        inputs=of(count.inputs),
+        true=None if count.true is None else of(count.true),
+        requests=of(tally.asked),
+        recalled=of(tally.recalled),
+        overlong=of(tally.overlong),
+        tokens_fresh=of(tally.tokens_fresh),
+        tokens_reused=of(tally.tokens_logical - tally.tokens_fresh),
+        seconds=of(tally.seconds_engine),
+    )
 
 
 def _names(cursor: Recorder, query: Query) -> list[str]:

@@ -48,6 +48,11 @@ class Model:
                 self._engine = engine
             return self._engine
 
+    @property
+    def rate(self) -> float | None:
+        """Expected fresh tokens a second; None while the engine is not loaded, since that alone would take seconds."""
+        return self._engine.tokens_per_second if self._engine else None
+
     def question_key(self, question: Question) -> bytes:
         return question_key(*self._identity, self.prompter.layout, question)
 

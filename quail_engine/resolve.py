@@ -7,7 +7,6 @@ user's transaction.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -58,6 +57,19 @@ class Services:
     terms: Terms
 
 
+@dataclass(frozen=True)
+class QuestionCount:
+    """What one call of a statement met and cost."""
+
+    inquiry: Inquiry
+    rows: int
+    inputs: int  # different ones
+    true: int | None  # of them; None of a call that is no condition
+    tally: Tally
+    same_as: int | None  # an earlier call with the same inputs and the same tally
+    stops: bool  # answers end its asking: those of a LIMIT or EXISTS
+
+
 class Resolver:
     """The AI calls of one statement, answered step by step as its plan says."""
 
@@ -67,7 +79,7 @@ class Resolver:
         cursor: Recorder,
         query: Query,
         plan: PhysicalPlan,
-        cancelled: threading.Event,
+        answering: Answering,
     ) -> None:
         self._services = services
         self._cursor = cursor
@@ -75,10 +87,12 @@ class Resolver:
         self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders))
         self._plan = plan
         self._limit = plan.first.limit if plan.first else None
-        self._answering = Answering(services.settings, services.listener, cancelled, services.owner, services.terms)
+        self._answering = answering
         self._look_ups = StatementLookUps(query.calls, services.settings, self._limit.calls if self._limit else ())
-        self._joined = 0  # inputs answered through answer tables
-        self._looked_up = 0  # rows looked up in the run that made the result
+        self._joined: dict[int, int] = {}  # inputs answered through answer tables, by call
+        self._looked_up: dict[str, int] = {}  # rows looked up in the run that made the result, by tag
+        self._candidates = 0  # rows at which a LIMIT's rounds looked last
+        self._rows_met: dict[str, int] = {}  # by tag, in the run that looked up most: DuckDB stops where one condition refuses
         self._shown_levels: set[int] = set()  # levels at which the result's rows were asked about
         self._known_first = False
 
@@ -94,7 +108,20 @@ class Resolver:
     @property
     def rows(self) -> int:
         """Rows that were answered: looked up in the last run, or joined."""
-        return self._looked_up + self._joined
+        return sum(self._looked_up.values()) + sum(self._joined.values()) + self._candidates
+
+    def counted(self) -> list[QuestionCount]:
+        """What each call met and cost so far, in text order."""
+        counted: list[QuestionCount] = []
+        first: dict[Inquiry, int] = {}
+        for i in range(len(self.tags)):
+            inquiry = self._look_ups.inquiry(i)
+            rows = self._joined.get(i, self._rows_met.get(self.tags[i], 0))
+            tally, same_as = self._answering.tally_of(inquiry), first.setdefault(inquiry, i)
+            inputs, true = self._look_ups.inputs(i), self._look_ups.true(i)
+            stops = self.query.calls[i].group is not None or bool(self._limit and i in self._limit.deciding)
+            counted.append(QuestionCount(inquiry, rows, inputs, true, tally, None if same_as == i else same_as, stops))
+        return counted
 
     def close(self) -> None:
         self._look_ups.close()
@@ -130,7 +157,7 @@ class Resolver:
         while True:
             sql = candidates_query(self.query, limit, self.tags, names, wanted + spent // _WASTE)
             table = self._cursor.sql(sql).to_arrow_table()
-            self._joined = table.num_rows
+            self._candidates = table.num_rows
             open_rows = self._first_open(limit, table)
             if not open_rows or open_rows[0][0] >= wanted:
                 return
@@ -169,6 +196,8 @@ class Resolver:
                     self._drain(sql)
             finally:
                 self._look_ups.stop()
+            for tag, rows in self._look_ups.rows.items():
+                self._rows_met[tag] = max(rows, self._rows_met.get(tag, 0))
             missing = self._look_ups.missing()
             if keep and not missing and self._limit:
                 missing = self._missing_of_shown(self._limit)
@@ -256,7 +285,7 @@ class Resolver:
         while inquiry.waits:
             self._answering.answer(self._services.model(inquiry.model), [inquiry])
             positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
-        self._joined += len(pairs)
+        self._joined[step.ask.call] = len(pairs)
         least = least_margin(self._look_ups.threshold(step.ask.call))
         true = [inquiry.numbers(found, 1)[:, 0] >= least for found in positions]
         return pairs.filter(pa.array(np.concatenate([np.empty(0, bool), *true])))

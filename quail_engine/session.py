@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -20,12 +19,12 @@ from quail_engine.answering import Terms
 from quail_engine.answers import AnswerStore
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.errors import QuailError, SettingsError, SqlError
-from quail_engine.execute import execute, plan_text
+from quail_engine.execute import execute, plans
 from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.lookups import register
 from quail_engine.model import Model, load_model
 from quail_engine.owner import Owner
-from quail_engine.plan import check_names
+from quail_engine.plan import PlanTree, as_data, as_text, check_names
 from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
@@ -120,11 +119,24 @@ class Session:
         except SqlError as error:
             raise written.error(error) from None
 
-    def explain(self, cursor: duckdb.DuckDBPyConnection, text: str, dialect: str | None = None) -> str:
-        """The plans of the statements with AI calls; nothing is asked."""
+    def explain(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        text: str,
+        dialect: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        analyze: bool = False,
+        asked_before: set[bytes] | None = None,
+    ) -> list[PlanTree]:
+        """The plans of the statements with AI calls, with what they are expected to cost; nothing is asked.
+
+        `analyze` runs the statements, and puts what happened beside it. `asked_before` holds the keys of what will have been
+        asked before this text, as by the models before it in a dbt run; the text's own are added.
+        """
         written = self.transpile(text, dialect or self.settings.sql_dialect)
+        services = self._services(self.settings.with_overrides(overrides or {}), self._listener)
         try:
-            return plan_text(self._services(self.settings, self._listener), cursor, written.text)
+            return plans(services, cursor, written.text, analyze, asked_before)
         except SqlError as error:
             raise written.error(error) from None
 
@@ -229,6 +241,17 @@ def _token_store(settings: Settings) -> TokenStore:
     return TokenStore(Path(path).expanduser().absolute().parent / "tokens", keep=settings.tokens == "keep")
 
 
+def _plan_texts(trees: Sequence[PlanTree]) -> str:
+    return "\n\n".join(map(as_text, trees)) or "No AI calls: DuckDB runs this as it is."
+
+
+def _plan_data(trees: Sequence[PlanTree]) -> list[dict[str, Any]]:
+    return [as_data(tree) for tree in trees]
+
+
+_FORMATS: dict[str, Callable[[Sequence[PlanTree]], Any]] = {"text": _plan_texts, "json": _plan_data}
+
+
 @dataclass(frozen=True)
 class Answered:
     """A table with its report: what `Connection.sql(…, report=True)` returns."""
@@ -270,17 +293,16 @@ class Connection:
         return Answered(table, self.report) if report else table
 
     def explain(self, text: str, format: str = "text", analyze: bool = False, dialect: str | None = None) -> Any:
-        """The plan of a statement: text, or data with `format='json'`. `analyze` runs it and adds what happened."""
-        if format not in ("text", "json"):
-            raise QuailError(f"format must be 'text' or 'json', not {format!r}.")
-        plan = self._session.explain(self._connection, text, dialect)
-        happened: dict[str, Any] = {}
-        if analyze:
-            self.sql(text, dialect)
-            happened = {k: v for k, v in self.report.as_dict().items() if k not in ("plan", "warnings")}
-        if format == "json":
-            return {"plan": plan.split("\n"), **({"happened": happened} if analyze else {})}
-        return f"{plan}\nWhat happened: {json.dumps(happened)}" if analyze else plan
+        """What a statement would ask, and what that is expected to cost; nothing is asked.
+
+        A text, a page with `format='html'`, or with `format='json'` data: a list of plans, one a statement with AI calls
+        (docs/explain.md has the schema). DuckDB reads the statement's rows to count them. `analyze` runs the statement, and
+        puts what happened beside what was expected.
+        """
+        if format not in _FORMATS:
+            raise QuailError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
+        trees = self._session.explain(self._connection, text, dialect, analyze=analyze)
+        return _FORMATS[format](trees)
 
     def close(self) -> None:
         self._session.close()

@@ -65,6 +65,11 @@ class Inquiry:
         ordered = pc.less_equal(one, other)
         return [pc.if_else(ordered, one, other), pc.if_else(ordered, other, one), *labels]
 
+    @property
+    def inputs(self) -> int:
+        """Different inputs that were noted so far."""
+        return len(self._met)
+
     def find(self, digests: Digests) -> Positions:
         """Positions by which inputs are known here from now on; -1 for one that was never noted."""
         return self._met.find(digests)

@@ -101,6 +101,11 @@ class LookUp:
                     chosen.setdefault(name, row)
         return np.array(list(chosen.values()), np.int64)
 
+    @property
+    def true_inputs(self) -> int:
+        """How many of all inputs are known to be TRUE."""
+        return int(self._true(np.arange(self.inquiry.inputs)).sum())
+
     def _true(self, positions: Positions) -> NDArray[np.bool_]:
         """Which inputs are known to be TRUE."""
         return self._margins(positions) >= least_margin(self.threshold)
@@ -213,8 +218,18 @@ class StatementLookUps:
         return [inquiry for inquiry in self.inquiries.values() if inquiry.waits]
 
     @property
-    def rows(self) -> int:
-        return sum(_by_tag[tag].rows for tag in set(self.tags))
+    def rows(self) -> dict[str, int]:
+        """Rows looked up in the current round, by tag."""
+        return {tag: _by_tag[tag].rows for tag in self.tags}
+
+    def inputs(self, call_index: int) -> int:
+        """Different inputs that were met so far."""
+        return self.inquiry(call_index).inputs
+
+    def true(self, call_index: int) -> int | None:
+        """The inputs that are known to be TRUE; None of a call that is no condition."""
+        look_up = _by_tag[self.tags[call_index]]
+        return look_up.true_inputs if look_up.kind is Kind.FILTER else None
 
     def close(self) -> None:
         for tag in set(self.tags):

@@ -1,28 +1,40 @@
 """The planner: pure functions from a `Query` to the steps that answer it. No I/O, no tensors."""
 
-from quail_engine.plan.explain import explain
+from quail_engine.plan.data import as_data
+from quail_engine.plan.explain import Counted, Found, explain
 from quail_engine.plan.logical import LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
 from quail_engine.plan.statistics import CallStatistics, Estimate, Source, Statistics
+from quail_engine.plan.text import as_text
+from quail_engine.plan.tree import Alternative, Figures, Layout, PlanTree, weakest
 
 __all__ = [
+    "Alternative",
     "AnswerTable",
     "Ask",
     "AskStep",
     "CallStatistics",
+    "Counted",
     "Estimate",
+    "Figures",
     "FirstRows",
+    "Found",
+    "Layout",
     "LogicalPlan",
     "PhysicalPlan",
+    "PlanTree",
     "Rounds",
     "RunSql",
     "Source",
     "Statistics",
+    "as_data",
+    "as_text",
     "build",
     "check_names",
     "explain",
     "lower",
     "optimize",
+    "weakest",
 ]

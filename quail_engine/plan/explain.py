@@ -1,13 +1,26 @@
-"""The plan as people read it. Identical plans print identically."""
+"""From the physical plan to the tree that people read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from quail_engine.calls import AiCall, Kind
 from quail_engine.plan.physical import AskStep, FirstRows, PhysicalPlan, Rounds
+from quail_engine.plan.statistics import Estimate
+from quail_engine.plan.tree import (
+    Alternative,
+    AskNode,
+    CallNode,
+    Figures,
+    FirstRowsNode,
+    Layout,
+    Node,
+    PlanTree,
+    RoundsNode,
+    ShownRowsNode,
+)
 
 _FUNCTIONS = {
     Kind.FILTER: "AI_FILTER",
@@ -15,95 +28,87 @@ _FUNCTIONS = {
     Kind.CLASSIFY: "AI_CLASSIFY",
     Kind.CLASSIFY_SCORES: "AI_CLASSIFY_SCORES",
 }
-_WIDTH = 100
 
 
-def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str) -> str:
-    """The plan's text: what is asked of which model, in which order, and what is left to DuckDB."""
-    lines = [f"Model {model}"]
-    for step in plan.asks:
-        lines += _lines(step, calls)
-    lines += _lines(plan.first, calls) if plan.first else ()
-    lines += _lines(plan.rounds, calls)
-    lines += _shown(plan.first, calls) if plan.first else ()
-    lines += ["Statement: DuckDB runs it as written, with the answers in place of the AI calls"]
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class Counted:
+    """What was found out about one call of a plan."""
+
+    estimate: Figures = field(default_factory=Figures)
+    selectivity: Estimate | None = None
+    same_as: int | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    happened: Figures | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found out about a plan; of nothing, it prints as the plan alone."""
+
+    calls: Mapping[int, Counted] = field(default_factory=dict)  # by the call's index
+    layouts: tuple[Layout, ...] = ()
+    notes: tuple[str, ...] = ()
+    estimated: bool = False
+
+
+def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str, found: Found | None = None) -> PlanTree:
+    """What is asked of which model, in which order, and what is left to DuckDB. `model` answers where a call names none."""
+    found = found or Found()
+    nodes = [_call_node(i, call, model, found.calls.get(i, Counted())) for i, call in enumerate(calls)]
+    steps = [*plan.asks, *([plan.first] if plan.first else []), plan.rounds]
+    ordered = [*(node for step in steps for node in _nodes(step, nodes)), *_shown(plan.first, nodes)]
+    return PlanTree(model, tuple(ordered), found.layouts, found.notes, found.estimated)
+
+
+def _call_node(index: int, call: AiCall, model: str, counted: Counted) -> CallNode:
+    return CallNode(
+        call=index,
+        function=_FUNCTIONS[call.kind],
+        question=call.question.title,
+        labels=call.labels_argument,
+        model=call.options.model or model,
+        arguments=call.arguments,
+        guard=call.guard,
+        group=call.group,
+        depends=call.depends,
+        level=call.level,
+        same_as=counted.same_as,
+        selectivity=counted.selectivity,
+        estimate=counted.estimate,
+        happened=counted.happened,
+        alternatives=counted.alternatives,
+    )
 
 
 @singledispatch
-def _lines(step: object, calls: Sequence[AiCall]) -> Iterator[str]:
+def _nodes(step: object, calls: Sequence[CallNode]) -> Iterator[Node]:
     raise NotImplementedError(type(step).__name__)
 
 
-@_lines.register
-def _(step: AskStep, calls: Sequence[AiCall]) -> Iterator[str]:
-    call = calls[step.ask.call]
-    if step.ask.anchor is None:
-        yield f"AiFilter {_question(call)}"
-        what, order = "inputs", ""
-    else:
-        yield f"AiJoin {_question(call)}"
-        yield f"  anchor {{{step.ask.anchor}}}: {call.arguments[step.ask.anchor]}, its KV shared by all its partners"
-        what, order = "pairs", " anchor by anchor"
-    yield f"  {what}: {_short(step.source.sql)}"
-    yield f"  answers: recalled, else asked{order}; the TRUE ones go into {step.table.name}, which the statement joins"
+@_nodes.register
+def _(step: AskStep, calls: Sequence[CallNode]) -> Iterator[Node]:
+    operator = "AiFilter" if step.ask.anchor is None else "AiJoin"
+    # Listing the inputs takes the place of the guard.
+    call = replace(calls[step.ask.call], anchor=step.ask.anchor, guard="", depends=())
+    yield AskNode(operator, call, step.source.sql, step.table.name)
 
 
-@_lines.register
-def _(step: FirstRows, calls: Sequence[AiCall]) -> Iterator[str]:
+@_nodes.register
+def _(step: FirstRows, calls: Sequence[CallNode]) -> Iterator[Node]:
     limit = step.limit
     if limit.conjuncts:
-        offset = f" after {limit.offset}" if limit.offset else ""
-        order = ", in ORDER BY's order" if limit.ordered else ""
-        yield f"FirstRows {limit.rows}{offset}: ask about the first rows that are not refused{order}, until as many are certain"
-        for i in limit.deciding:
-            yield f"  {_question(calls[i])}"
-            yield from _details(calls[i])
+        yield FirstRowsNode(limit.rows, limit.offset, limit.ordered, tuple(calls[i] for i in limit.deciding))
 
 
-def _shown(step: FirstRows, calls: Sequence[AiCall]) -> Iterator[str]:
+@_nodes.register
+def _(rounds: Rounds, calls: Sequence[CallNode]) -> Iterator[Node]:
+    if rounds.levels:
+        by_level = tuple(sorted((calls[i] for i in rounds.calls), key=lambda call: call.level))
+        orders = tuple(tuple(conjunct.calls for conjunct in order) for order in rounds.orders)
+        yield RoundsNode(rounds.levels, by_level, orders)
+
+
+def _shown(step: FirstRows | None, calls: Sequence[CallNode]) -> Iterator[Node]:
     """What is asked last, since it changes no row."""
-    if step.limit.shown:
-        yield "ShownRows: ask about the rows that come out only"
-    for shown in step.limit.shown:
-        yield f"  {_question(calls[shown.call])}"
-        yield from _details(replace(calls[shown.call], guard=shown.guard, depends=()))
-
-
-@_lines.register
-def _(rounds: Rounds, calls: Sequence[AiCall]) -> Iterator[str]:
-    if not rounds.levels:
-        return
-    yield f"Rounds, {rounds.levels} level{'s' if rounds.levels > 1 else ''}: run, ask what is missing, run again"
-    for level in range(rounds.levels):
-        for i in rounds.calls:
-            if calls[i].level == level:
-                yield f"  level {level}: {_question(calls[i])}"
-                yield from _details(calls[i])
-    for order in rounds.orders:
-        asked = (" and ".join(_question(calls[i]) for i in conjunct.calls) for conjunct in order)
-        yield f"  one after the other, each where those before it are TRUE: {', '.join(asked)}"
-
-
-def _details(call: AiCall) -> Iterator[str]:
-    if call.arguments:
-        yield f"    of {', '.join(_short(argument) for argument in call.arguments)}, each distinct input once"
-    else:
-        yield "    constant: asked once"
-    if call.guard:
-        yield f"    only where {_short(call.guard)}"
-    if call.group is not None:
-        yield f"    until one is TRUE for each ({', '.join(call.group)})"
-    if call.depends:
-        yield f"    above the join with {', '.join(call.depends)}"
-
-
-def _question(call: AiCall) -> str:
-    """The call in one line: function, template, labels."""
-    text = f"{_FUNCTIONS[call.kind]} '{call.question.title}'"
-    return _short(f"{text} into labels of {call.labels_argument}" if call.labels_argument else text)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+    if step and step.limit.shown:
+        yield ShownRowsNode(tuple(replace(calls[s.call], guard=s.guard, depends=()) for s in step.limit.shown))
