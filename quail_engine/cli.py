@@ -78,13 +78,28 @@ def demo(model: str | None, directory: Path) -> None:
 @click.argument("sql")
 @click.option("--database", default=":memory:", show_default=True, help="A DuckDB file.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as data, for programs.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as a page with a picture to a file."
+)
 @click.option("--analyze", is_flag=True, help="Run the statement, and show what happened beside it.")
 @_settings_options
 @_clear_errors
-def explain(sql: str, database: str, as_json: bool, analyze: bool, engine: str, model: str | None, answers: str | None) -> None:
+def explain(
+    sql: str,
+    database: str,
+    as_json: bool,
+    html: Path | None,
+    analyze: bool,
+    engine: str,
+    model: str | None,
+    answers: str | None,
+) -> None:
     """Show the plan of a statement and what it is expected to cost; nothing is asked."""
     with connect(database, settings=_settings(engine, model, answers)) as connection:
-        if as_json:
+        if html:
+            html.write_text(connection.explain(sql, "html", analyze), encoding="utf-8")
+            click.echo(f"{html} is written")
+        elif as_json:
             click.echo(json.dumps(connection.explain(sql, "json", analyze), indent=2))
         else:
             click.echo(connection.explain(sql, analyze=analyze))

@@ -25,6 +25,7 @@ from quail_engine.lookups import register
 from quail_engine.model import Model, load_model
 from quail_engine.owner import Owner
 from quail_engine.plan import PlanTree, as_data, as_text, check_names
+from quail_engine.plan_page import plan_page
 from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
@@ -249,7 +250,7 @@ def _plan_data(trees: Sequence[PlanTree]) -> list[dict[str, Any]]:
     return [as_data(tree) for tree in trees]
 
 
-_FORMATS: dict[str, Callable[[Sequence[PlanTree]], Any]] = {"text": _plan_texts, "json": _plan_data}
+_FORMATS: dict[str, Callable[[Sequence[PlanTree]], Any]] = {"text": _plan_texts, "json": _plan_data, "html": plan_page}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import Page
 
 import quail_engine
 
@@ -191,3 +192,28 @@ def test_a_transaction_stays_open_and_whole(con: quail_engine.Connection) -> Non
     con.explain(f"select id from nowhere where {URGENT}")
     con.sql("rollback")
     assert con.sql("select count(*) from tickets").column(0).to_pylist() == [60]
+
+
+HOSTILE = "</title></pre><script>alert(1)</script><img src=x onerror=alert(2)> & \"quotes\" ''"
+
+
+def test_the_page_is_one_file_and_shows_the_plan(con: quail_engine.Connection) -> None:
+    sql = f"select AI_CLASSIFY(body, ['a<b', 'c&d']) as c from tickets where {URGENT} and AI_FILTER('{HOSTILE}', body)"
+    html = con.explain(sql, format="html", analyze=True)
+    page = Page(html)
+    assert any("<img src=x onerror=alert(2)>" in text for text in page.texts)
+    (picture,) = page.pictures
+    drawn = [text.text for text in picture.iter("text")]
+    assert [text for text in drawn if "AI_" in (text or "")] == [
+        "Round, level 0: AI_FILTER",
+        "Round, level 0: AI_FILTER",
+        "Round, level 1: AI_CLASSIFY",
+    ]
+    columns, *rows = page.tables[0]
+    (plan,) = con.explain(sql, format="json")
+    requests = columns.index("requests")
+    happened = [int(row[requests]) for row in rows if row[1] == "happened"]
+    assert (
+        sum(happened[:-1]) == happened[-1] == sum(value(call, "recalled") for step in plan["steps"] for call in step["calls"])
+    )
+    assert con.explain("select 1", format="html").count("DuckDB runs this as it is") == 1

@@ -7,25 +7,39 @@ from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
 from quail_engine.plan.statistics import CallStatistics, Estimate, Source, Statistics
-from quail_engine.plan.text import as_text
-from quail_engine.plan.tree import Alternative, Figures, Layout, PlanTree, weakest
+from quail_engine.plan.text import as_text, number
+from quail_engine.plan.tree import (
+    Alternative,
+    AskNode,
+    CallNode,
+    Figures,
+    FirstRowsNode,
+    Layout,
+    PlanTree,
+    RoundsNode,
+    weakest,
+)
 
 __all__ = [
     "Alternative",
     "AnswerTable",
     "Ask",
+    "AskNode",
     "AskStep",
+    "CallNode",
     "CallStatistics",
     "Counted",
     "Estimate",
     "Figures",
     "FirstRows",
+    "FirstRowsNode",
     "Found",
     "Layout",
     "LogicalPlan",
     "PhysicalPlan",
     "PlanTree",
     "Rounds",
+    "RoundsNode",
     "RunSql",
     "Source",
     "Statistics",
@@ -35,6 +49,7 @@ __all__ = [
     "check_names",
     "explain",
     "lower",
+    "number",
     "optimize",
     "weakest",
 ]

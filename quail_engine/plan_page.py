@@ -1,0 +1,150 @@
+"""A plan as a page: a picture of its steps from top to bottom, and a table of all numbers with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from quail_engine import page
+from quail_engine.plan import AskNode, CallNode, Estimate, Figures, FirstRowsNode, PlanTree, RoundsNode, Source, as_text, number
+
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _ACROSS = 350, 136, 20, 46, 3
+_LETTERS = 52  # of a line in a box
+_UNITS = {"seconds": "s", "kv_bytes": "KV"}
+
+
+@dataclass(frozen=True)
+class _Box:
+    title: str
+    call: CallNode
+
+
+def plan_page(trees: Sequence[PlanTree], title: str = "Plan") -> str:
+    """One page for the plans of some statements."""
+    parts = [part for n, tree in enumerate(trees, 1) for part in _statement(tree, n if len(trees) > 1 else 0)]
+    return page.document(title, parts or [page.paragraph("No AI calls: DuckDB runs this as it is.")])
+
+
+def _statement(tree: PlanTree, numbered: int) -> Iterator[str]:
+    if numbered:
+        yield page.heading(f"Statement {numbered}")
+    for note in tree.notes:
+        yield page.paragraph(note, "bad")
+    yield _picture(tree)
+    if tree.estimated:
+        yield page.heading("Numbers", 3)
+        yield page.table(_columns(tree), _rows(tree), texts=2)
+        yield page.paragraph(
+            "≈ marks what was not counted, with its source. Reused tokens stand in a prefix that another request has computed.",
+            "dim",
+        )
+    yield page.heading("As text", 3)
+    yield page.code(as_text(tree))
+
+
+def _layers(tree: PlanTree) -> Iterator[list[_Box]]:
+    """Boxes that stand side by side: nothing in a layer waits for another in it."""
+    for node in tree.nodes:
+        if isinstance(node, AskNode):
+            yield [_Box(node.operator, node.call)]
+        elif isinstance(node, RoundsNode):
+            for level in range(node.levels):
+                yield [_Box(f"Round, level {level}", call) for call in node.calls if call.level == level]
+        elif isinstance(node, FirstRowsNode):
+            yield [_Box(f"First {node.rows} rows", call) for call in node.calls]
+        else:
+            yield [_Box("Rows that come out", call) for call in node.calls]
+
+
+def _picture(tree: PlanTree) -> str:
+    rows = [layer[i : i + _ACROSS] for layer in _layers(tree) for i in range(0, len(layer), _ACROSS)]
+    across = max((len(row) for row in rows), default=1)
+    width = across * (_WIDTH + _GAP_X) + _GAP_X
+    height = len(rows) * (_HEIGHT + _GAP_Y) + 60
+    most = max((_tokens(call.estimate) for call in tree.calls), default=0.0)
+    parts = [
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
+    ]
+    for number_, row in enumerate(rows):
+        y = number_ * (_HEIGHT + _GAP_Y) + 8
+        for x, box in zip(_places(len(row), width), row, strict=True):
+            parts += _drawn(box, x, y, most)
+            middle = x + _WIDTH / 2
+            bend, end = y + _HEIGHT + _GAP_Y / 2, y + _HEIGHT + _GAP_Y - 4
+            parts.append(
+                f'<path class="edge" marker-end="url(#arrow)" d="M{middle:g} {y + _HEIGHT}V{bend:g}H{width / 2:g}V{end:g}"/>'
+            )
+    y = len(rows) * (_HEIGHT + _GAP_Y) + 8
+    left = (width - _WIDTH) / 2
+    parts.append(f'<rect class="box" x="{left:g}" y="{y}" width="{_WIDTH}" height="40" rx="6"/>')
+    parts.append(page.words(width / 2, y + 25, "Statement, run by DuckDB as written", "strong", "middle"))
+    return page.drawing(width, height, "The steps of the plan, first to last", parts)
+
+
+def _places(boxes: int, width: float) -> list[float]:
+    left = (width - boxes * _WIDTH - (boxes - 1) * _GAP_X) / 2
+    return [left + i * (_WIDTH + _GAP_X) for i in range(boxes)]
+
+
+def _drawn(box: _Box, x: float, y: float, most: float) -> Iterator[str]:
+    call, figures = box.call, box.call.estimate
+    yield f'<rect class="box" x="{x:g}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
+    yield page.words(x + 12, y + 22, f"{box.title}: {call.function}", "strong")
+    question = f"'{call.question}'" + (f" into labels of {call.labels}" if call.labels else "")
+    yield page.words(x + 12, y + 42, _cut(question), "dim", whole=question)
+    if call.same_as is not None:
+        yield page.words(x + 12, y + 66, f"asks the same as call {call.same_as + 1}")
+        return
+    reach = [_amount(figures.rows, "rows"), _amount(figures.inputs, "inputs")]
+    reach += [_amount(figures.true, "TRUE")] if figures.true else []
+    yield page.words(x + 12, y + 66, " → ".join(reach))
+    yield page.words(x + 12, y + 86, f"{_amount(figures.requests, 'requests')}, {_amount(figures.recalled, 'recalled')}")
+    tokens = f"{_amount(figures.tokens_fresh, 'tokens')} + {_amount(figures.tokens_reused, 'reused')}"
+    yield page.words(x + 12, y + 106, f"{tokens}, {_amount(figures.seconds, 's')}")
+    if most:
+        length = (_WIDTH - 24) * _tokens(figures) / most
+        yield f'<rect class="bar" x="{x + 12:g}" y="{y + 118}" width="{length:g}" height="6" rx="3"/>'
+
+
+def _tokens(figures: Figures) -> float:
+    return figures.tokens_fresh.value if figures.tokens_fresh else 0.0
+
+
+def _amount(estimate: Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return f"{'seconds' if unit == 's' else unit} unknown"
+    mark = "" if estimate.source is Source.MEASURED or not estimate.value else "≈ "
+    return mark + number(estimate.value, unit)
+
+
+def _columns(tree: PlanTree) -> list[str]:
+    return ["call", "", *(f.name.replace("_", " ") for f in fields(Figures))]
+
+
+def _rows(tree: PlanTree) -> Iterator[list[str]]:
+    for call in tree.calls:
+        if call.same_as is None:
+            name = f"{call.function} '{_cut(call.question)}'"
+            yield [name, "estimate", *_cells(call.estimate)]
+            if call.happened:
+                yield ["", "happened", *_cells(call.happened)]
+    yield ["all", "estimate", *_cells(tree.estimate)]
+    if tree.happened:
+        yield ["", "happened", *_cells(tree.happened)]
+
+
+def _cells(figures: Figures) -> Iterator[str]:
+    for f in fields(Figures):
+        estimate: Estimate | None = getattr(figures, f.name)
+        if estimate is None:
+            yield "–"
+        elif estimate.source is Source.MEASURED or not estimate.value:
+            yield number(estimate.value, _UNITS.get(f.name, "")).strip()
+        else:
+            yield f"≈ {number(estimate.value, _UNITS.get(f.name, '')).strip()} {estimate.source.value}"
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"
