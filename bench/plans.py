@@ -4,7 +4,9 @@
 
 The plans cover what a layout can share: nothing but the head, a document between questions, an anchor between partners, a
 question's head of examples, a label trie. Their texts are drawn from a seed, so every machine runs the same ones. Each plan's
-requests are scheduled as a statement's are; the time is the engine's. Prints a JSON line a plan, then a table.
+requests are scheduled as a statement's are; the time is the engine's. Prints the machine's rates as they were measured just
+now, a JSON line a plan, then a table. Where other programs run, `cpu_seconds` with `--threads 1` come nearest to the time of
+an idle machine.
 """
 
 from __future__ import annotations
@@ -16,14 +18,20 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from quail_engine.batching.forest import count_tokens, schedule
+from quail_engine.batching.forest import count_work, schedule
 from quail_engine.calls import Example, Label, Question, Task, Template
 from quail_engine.engine import load_engine
+from quail_engine.engine.base import Engine
+from quail_engine.engine.local.attention_kernel import attention_kernel
+from quail_engine.engine.local.throughput import measure as measure_machine
+from quail_engine.engine.local.weights import open_checkpoint
+from quail_engine.engine.rates import Rates, shape_of
 from quail_engine.models import find
 from quail_engine.prompts.chat import ChatPrompter, prompter_for
 from quail_engine.prompts.request import Request
+from quail_engine.roofline import Roofline
 from quail_engine.settings import Settings
 
 Rows = list[tuple[str, ...]]
@@ -92,20 +100,23 @@ PLANS = (
 )
 
 
-def measure(plan: Plan, prompter: ChatPrompter, engine: object, token_budget: int) -> dict[str, object]:
-    requests = plan.requests(prompter)
-    counted = count_tokens(requests)
-    estimated = counted.fresh / engine.tokens_per_second  # type: ignore[attr-defined]
-    began = time.perf_counter()
+def measure(
+    plan: Plan, requests: Sequence[Request], engine: Engine, roofline: Roofline, token_budget: int
+) -> dict[str, object]:
+    work = count_work(requests)
+    estimated = roofline.seconds(work, token_budget)
+    began, busy = time.perf_counter(), time.process_time()
     for batch in schedule(requests, token_budget):
-        engine.score(batch)  # type: ignore[attr-defined]
-    measured = time.perf_counter() - began
+        engine.score(batch)
+    measured, cpu = time.perf_counter() - began, time.process_time() - busy
     return {
         "plan": plan.name,
         "requests": len(requests),
-        "tokens": counted.fresh,
+        "tokens": int(work.tokens),
+        "pairs": int(work.pairs),
         "estimated_seconds": round(estimated, 3),
         "measured_seconds": round(measured, 3),
+        "cpu_seconds": round(cpu, 3),
         "factor": round(max(estimated / measured, measured / estimated), 2),
     }
 
@@ -128,10 +139,14 @@ def main() -> None:
     settings = Settings.of({"cpu_threads": given.threads})
     folder = find(given.model, None).path
     prompter, engine = prompter_for(folder), load_engine(folder, settings)
+    # Measured anew, and without what earlier runs taught: nothing of these plans is in their own estimates.
+    config = open_checkpoint(folder).config
+    roofline = measure_machine(config, attention_kernel(), engine.dtype, given.threads, Rates(shape_of(config), given.threads))
+    sys.stdout.write(json.dumps({"dtype": engine.dtype, "threads": given.threads, **asdict(roofline.machine)}) + "\n")
     results = []
     for plan in PLANS:
         if given.plan is None or plan.name in given.plan:
-            results.append(measure(plan, prompter, engine, settings.token_budget))
+            results.append(measure(plan, plan.requests(prompter), engine, roofline, settings.token_budget))
             sys.stdout.write(json.dumps(results[-1]) + "\n")
             sys.stdout.flush()
     sys.stdout.write(table(results) + "\n")

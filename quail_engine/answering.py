@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answers import Answer, answer_keys, truncated_key
-from quail_engine.batching.forest import count_tokens
+from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Task
 from quail_engine.errors import EngineError, QuailError
@@ -241,14 +241,16 @@ class Answering:
         """What the round will cost, by its first part; what another statement is asking costs nothing here."""
         taken = self._owner.taken([p.key for p in sample])
         ours = [p.request for p in sample if p.key not in taken]
-        tokens = count_tokens(ours).fresh * requests // len(sample)
-        asked, rate = len(ours) * requests // len(sample), model.engine.tokens_per_second
-        return Asking(asked, tokens, tokens / rate, model.name, recalled, self._settings.sample)
+        work, roofline = count_work(ours) * (requests / len(sample)), model.engine.roofline
+        seconds = roofline.seconds(work, self._settings.token_budget)
+        asked, measured = len(ours) * requests // len(sample), roofline.machine.measured
+        return Asking(asked, int(work.tokens), seconds, model.name, recalled, self._settings.sample, measured)
 
     def _warn_of_refresh(self, estimate: Asking, again: int) -> None:
         if again and estimate.requests:
             share = again / estimate.requests
-            part = Asking(again, round(share * estimate.tokens), share * estimate.seconds, estimate.model)
+            tokens, seconds = round(share * estimate.tokens), share * estimate.seconds
+            part = replace(estimate, requests=again, tokens=tokens, seconds=seconds, recalled=0, share=1.0)
             inputs = "input that has" if again == 1 else "inputs that have"
             self._listener(Warned(f"{estimate.model}: a refresh would re-ask {again:,} {inputs} an answer ({part.cost})."))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answering import Answering, Round, Terms
-from quail_engine.batching.forest import count_tokens
+from quail_engine.batching.forest import count_tokens, count_work
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task, Template
 from quail_engine.lookups import Inquiry, Positions
@@ -27,6 +27,7 @@ from quail_engine.owner import Owner
 from quail_engine.plan import Alternative, Counted, Estimate, Figures, Layout, Source, Statistics, weakest
 from quail_engine.prompts.request import Request
 from quail_engine.resolve import QuestionCount
+from quail_engine.roofline import Roofline, Work
 from quail_engine.settings import Settings
 from quail_engine.sql import Query
 from quail_engine.waiting import Inputs, labelled
@@ -48,13 +49,13 @@ class Supposing(Answering):
         self._weakest = Source.MEASURED  # of what was supposed so far
         self._reached: dict[Inquiry, Source] = {}  # where it is known from which inputs there are
         self._known: dict[Inquiry, tuple[int, int]] = {}  # recalled answers, and those of them that are TRUE
-        self._other_anchor: dict[Inquiry, int] = {}  # fresh tokens, were the other text of a pair first
-        self._rates: dict[Inquiry, float | None] = {}
+        self._other_anchor: dict[Inquiry, Work] = {}  # were the other text of a pair first
+        self._rooflines: dict[Inquiry, Roofline | None] = {}
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         for inquiry in inquiries:
             self._reached[inquiry] = weakest(self._reached.get(inquiry, Source.MEASURED), self._weakest)
-            self._rates[inquiry] = model.rate
+            self._rooflines[inquiry] = model.roofline
         super().answer(model, inquiries)
 
     def share(self, inquiry: Inquiry) -> Estimate:
@@ -70,13 +71,11 @@ class Supposing(Answering):
         inquiry = count.inquiry
         tally, reached = count.tally, self._weakest if count.stops else self._reached.get(inquiry, self._weakest)
         share = self.share(inquiry)
-        rate = self._rates.get(inquiry)
+        roofline = self._rooflines.get(inquiry)
+        timed = weakest(reached, Source.MEASURED if roofline and roofline.machine.measured else Source.ASSUMED)
 
         def of(value: float, source: Source = reached) -> Estimate:
             return Estimate(value, source)
-
-        def seconds(tokens: float) -> Estimate | None:
-            return of(tokens / rate) if rate else None if tokens else of(0.0)
 
         known = tally.recalled == count.inputs
         figures = Figures(
@@ -88,11 +87,12 @@ class Supposing(Answering):
             overlong=of(tally.overlong),
             tokens_fresh=of(tally.tokens_fresh),
             tokens_reused=of(tally.tokens_logical - tally.tokens_fresh),
-            seconds=seconds(tally.tokens_fresh),
+            seconds=of(tally.seconds_engine, timed) if roofline else None if tally.tokens_fresh else of(0.0),
         )
         other = self._other_anchor.get(inquiry)
         turned = f"the other text first, {{'anchor': {1 - inquiry.question.anchor}}}"
-        alternatives = () if other is None else (Alternative(turned, of(other), seconds(other)),)
+        seconds = of(roofline.seconds(other, self._settings.token_budget), timed) if roofline and other else None
+        alternatives = () if other is None else (Alternative(turned, of(round(other.tokens)), seconds),)
         return Counted(figures, share if count.true is not None else None, count.same_as, alternatives)
 
     def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
@@ -133,15 +133,16 @@ class Supposing(Answering):
         logical = Counter[Inquiry]()
         for p in pending:
             logical[p.asked.inquiry] += p.request.tokens
-        fresh = count_tokens([p.request for p in pending]).fresh
+        work, roofline = count_work([p.request for p in pending]) * scale, model.roofline
         scaled = {inquiry: round(scale * tokens) for inquiry, tokens in logical.items()}
-        self.share_out(round(scale * fresh), 0.0, scaled)
+        seconds = roofline.seconds(work, self._settings.token_budget) if roofline else 0.0
+        self.share_out(round(work.tokens), seconds, scaled)
         texts = part.column(4).to_pylist()
         for inquiry in logical:
             if inquiry.question.task is Task.JUDGE and len(inquiry.question.template.arguments) == 2:
                 pairs = [own for own, p in zip(texts, pending, strict=True) if p.asked.inquiry is inquiry]
-                turned = round(scale * _tokens_turned(model, inquiry.question, pairs))
-                self._other_anchor[inquiry] = self._other_anchor.get(inquiry, 0) + turned
+                turned = _turned(model, inquiry.question, pairs) * scale
+                self._other_anchor[inquiry] = self._other_anchor.get(inquiry, Work()) + turned
 
     def _suppose(
         self, question: Question, inquiry: Inquiry, positions: Sequence[int] | Positions, keys: Sequence[bytes]
@@ -170,12 +171,12 @@ def _supposed(question: Question, share: float, drawn: NDArray[np.float64]) -> N
     return np.asarray(np.where(np.arange(labels) == chosen[:, None], np.log(0.9), np.log(0.1 / (labels - 1))), np.float32)
 
 
-def _tokens_turned(model: Model, question: Question, pairs: Sequence[Sequence[str]]) -> int:
-    """Fresh tokens of pairs, were their other text the anchor."""
+def _turned(model: Model, question: Question, pairs: Sequence[Sequence[str]]) -> Work:
+    """Of pairs, were their other text the anchor."""
     prompt = model.prompter.compile(replace(question, anchor=1 - question.anchor))
     texts = list(dict.fromkeys(itertools.chain.from_iterable(pairs)))
     ids = dict(zip(texts, model.tokens.ids(model.prompter, texts), strict=True))
-    return count_tokens([prompt.request([ids[text] for text in pair]) for pair in pairs]).fresh
+    return count_work([prompt.request([ids[text] for text in pair]) for pair in pairs])
 
 
 def layout_of(model: Model) -> Layout:

@@ -11,6 +11,7 @@ from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError
 from quail_engine.prompts.prompter import Prompter
 from quail_engine.prompts.token_store import TokenStore
+from quail_engine.roofline import Roofline
 from quail_engine.settings import Settings
 
 
@@ -23,10 +24,12 @@ class Model:
         identity: tuple[str, str],
         prompter: Prompter,
         load: Callable[[], Engine],
+        expected: Callable[[], Roofline | None],
         store: AnswerStore,
         tokens: TokenStore,
     ) -> None:
-        """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key."""
+        """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key. `expected`:
+        the roofline of an engine before it is loaded."""
         self.name = name
         self.prompter = prompter
         self.store = store
@@ -34,6 +37,7 @@ class Model:
         self._identity = identity
         self._told: set[Question] = set()  # whose earlier layouts were looked at
         self._load = load
+        self._expected = expected
         self._loading = threading.Lock()
         self._engine: Engine | None = None
 
@@ -49,9 +53,10 @@ class Model:
             return self._engine
 
     @property
-    def rate(self) -> float | None:
-        """Expected fresh tokens a second; None while the engine is not loaded, since that alone would take seconds."""
-        return self._engine.tokens_per_second if self._engine else None
+    def roofline(self) -> Roofline | None:
+        """How long work is expected to take. While the engine is not loaded, since that alone would take seconds: by the rates
+        that were measured when it was; None where it never was on this machine."""
+        return self._engine.roofline if self._engine else self._expected()
 
     def question_key(self, question: Question) -> bytes:
         return question_key(*self._identity, self.prompter.layout, question)
@@ -77,8 +82,11 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
         from quail_engine.prompts.bytes import BytePrompter
 
         engine = MockEngine(Rules(settings.mock_fail, settings.mock_margin))
-        return Model("mock", (engine.weights, engine.precision), BytePrompter(), lambda: engine, store, tokens)
+        return Model(
+            "mock", (engine.weights, engine.precision), BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens
+        )
     from quail_engine.engine import load_engine
+    from quail_engine.engine.rates import Rates, shape_of
     from quail_engine.models import find
 
     folder = find(name, settings.models_path)
@@ -90,4 +98,13 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
             "Install it with pip install 'dbt-quail[local]', or set engine: mock to run without a model."
         ) from error
     identity = (folder.source_sha256, "full")
-    return Model(name, identity, prompter_for(folder.path), lambda: load_engine(folder.path, settings), store, tokens)
+    rates = Rates(shape_of(folder.config), settings.cpu_threads)
+    return Model(
+        name,
+        identity,
+        prompter_for(folder.path),
+        lambda: load_engine(folder.path, settings),
+        lambda: rates.expected(settings.dtype),
+        store,
+        tokens,
+    )

@@ -16,14 +16,16 @@ class Asking:
 
     requests: int
     tokens: int  # fresh tokens, estimated from the prompts' own ids
-    seconds: float  # estimated from the engine's measured rate
+    seconds: float  # in the engine, expected
     model: str
     recalled: int = 0  # inputs of this round that the store answered
     share: float = 1.0  # of the rows that are read
+    measured: bool = True  # whether the machine's rates, which the seconds follow from, were measured; else assumed
 
     @property
     def cost(self) -> str:
-        return f"≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)}"
+        source = "" if self.measured else " at an assumed rate"
+        return f"≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)}{source}"
 
     @property
     def size(self) -> str:

@@ -187,6 +187,8 @@ class Session:
             self.register(connection)
             self.execute(connection, _CHECK, dialect="duckdb", listener=lambda event: None)
             answer = connection.fetchall()[0][0]
+        roofline = model.engine.roofline
+        rate = f"about {roofline.tokens_per_second:,.0f} tokens/s ({roofline.source})"
         return [
             ("versions", _versions()),
             ("engine", self.settings.engine),
@@ -194,7 +196,7 @@ class Session:
             ("weights", model.engine.weights if self.settings.engine == "mock" else f"sha256 {model.engine.weights}"),
             ("prompt layout", model.prompter.layout),
             ("answers", f"{self._store.place} ({self.settings.answers.mode})"),
-            ("device", f"{model.engine.device}, {model.engine.dtype}, about {model.engine.tokens_per_second:,.0f} tokens/s"),
+            ("device", f"{model.engine.device}, {model.engine.dtype}, {rate}"),
             ("test question", f"answered {answer}"),
         ]
 

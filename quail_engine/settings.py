@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from quail_engine.errors import SettingsError
@@ -18,6 +21,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "dtype": ("auto", "float32", "bfloat16"),
 }
 _ANSWERS_MODES = ("read_write", "read_only", "off")
+
+
+def user_cache() -> Path:
+    """Our part of the user's cache: ~/.cache/quail, or where XDG and macOS want it."""
+    if root := os.environ.get("XDG_CACHE_HOME"):
+        return Path(root) / "quail"
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "quail"
 
 
 def is_url(place: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,17 @@ def model_folder() -> Callable[[str], Path]:
             pytest.skip(f"no weights of {name} here: {error}")
 
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests measure of this machine, while others do the same, is not kept for the user."""
+    from quail_engine.engine import rates
+
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setattr(rates, "user_cache", lambda: folder)
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.min_tokens import min_tokens
 
-from quail_engine.batching.batch import Batch, Node
-from quail_engine.batching.forest import CHUNK_TOKENS, TokenCount, count_tokens, schedule
+from quail_engine.batching.batch import Batch, Node, work_of
+from quail_engine.batching.forest import CHUNK_TOKENS, TokenCount, count_tokens, count_work, schedule
 from quail_engine.prompts.request import Ids, Logits, Request
 
 
@@ -117,6 +118,26 @@ def test_only_kv_that_is_read_later_is_kept(requests: list[Request], token_budge
                 needed.add(node)
         before = {node.number for earlier in batches[: number + 1] for node in earlier.nodes}
         assert batch.keep == needed & before
+
+
+@given(requests_strategy, st.integers(1, 40))
+def test_work_is_what_the_batches_do(requests: list[Request], token_budget: int) -> None:
+    batches, nodes, _ = replay(requests, token_budget)
+    work = count_work(requests)
+    assert work.tokens == count_tokens(requests).fresh == sum(batch.tokens for batch in batches)
+    # By the definition: every fresh token attends to all tokens before it, and to itself.
+    before = {number: sum(map(len, chain(nodes, node.parent))) for number, node in nodes.items()}
+    places = [range(before[n] + node.shared, before[n] + len(node.ids)) for n, node in nodes.items()]
+    assert work.pairs == sum(place + 1 for place in itertools.chain.from_iterable(places))
+    parents = {node.parent for node in nodes.values()} - {-1}
+    assert work.kv_written == sum(nodes[number].fresh for number in parents)
+    assert work.kv_read == sum(before.values())
+    assert work.forks == len(parents)
+    # Batch by batch the same, but that a node on which only a later batch goes on is no fork of its own.
+    ends = {number: before[number] + len(node.ids) for number, node in nodes.items()}
+    parts = [work_of(batch.nodes, ends) for batch in batches]
+    assert sum(part.tokens for part in parts) == work.tokens
+    assert sum(part.pairs for part in parts) == work.pairs
 
 
 def test_requests_share_what_they_begin_with() -> None:

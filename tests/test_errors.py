@@ -263,7 +263,9 @@ def test_unknown_settings_list_the_known() -> None:
 def test_budgets_refuse_before_the_first_request(limit: str, value: int) -> None:
     with quail_engine.connect(engine="mock", **{limit: value}) as con:
         con.sql("create table t as select i as id, 'text ' || i as body from range(40) r(i)")
-        with pytest.raises(BudgetError, match=rf"asking 40 \(≈ .* tokens, ≈ .* s\).*over the setting {limit}") as caught:
+        with pytest.raises(
+            BudgetError, match=rf"asking 40 \(≈ .* tokens, ≈ .* s at an assumed rate\).*over the setting {limit}"
+        ) as caught:
             con.sql("create table answers as select AI_FILTER('q', body) from t")
         assert "nothing of it was asked" in str(caught.value)
         assert con.sql("select count(*) n from duckdb_tables() where table_name = 'answers'").to_pylist() == [{"n": 0}]

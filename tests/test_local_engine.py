@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,9 @@ from hypothesis import strategies as st
 from reference.decoder import reference_logits, reference_model, write_tiny_folder
 
 from quail_engine.batching.forest import Schedule, joined, schedule
-from quail_engine.engine import load_engine
+from quail_engine.engine import load_engine, rates
+from quail_engine.engine.local import engine as engine_module
+from quail_engine.engine.local import throughput
 from quail_engine.engine.local.attention_kernel import flash_attention, reference_attention
 from quail_engine.engine.local.engine import LocalEngine, load
 from quail_engine.engine.local.rows import padded_rows
@@ -277,12 +280,44 @@ def test_what_an_engine_says_about_itself(tiny_folder: Callable[[str], Path]) ->
     assert engine.weights == "5" * 64
     assert engine.precision == "full"
     assert engine.dtype in ("float32", "bfloat16")
-    predicted = engine.tokens_per_second
-    assert predicted > 0
-    score(engine, random_requests(12, [200] * 20))
-    # Tiny products run far below the rate of the benchmark, so what was measured must have lowered the prediction.
-    assert 0 < engine.tokens_per_second < predicted
+    assert engine.roofline.source == "measured"
+    assert engine.roofline.tokens_per_second > 0
     engine.close()
+
+
+def test_rates_are_measured_once_and_what_batches_took_corrects_them(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    engine = load(tiny_folder("llama tied"), "float32", 1)
+    measured = engine.roofline
+    assert measured.correction == 1
+    slow = iter(range(0, 10_000_000, 1_000))  # a clock by which every batch takes 1,000 seconds
+    monkeypatch.setattr(engine_module, "perf_counter", lambda: next(slow))
+    score(engine, random_requests(12, [200] * 20))
+    corrected = engine.roofline
+    assert 1 < corrected.correction <= 8
+    assert corrected.machine == measured.machine
+    engine.close()
+    (file,) = (tmp_path / "machine").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    monkeypatch.setattr(throughput, "measure", lambda *args: pytest.fail("measured again"))
+    again = load(tiny_folder("llama tied"), "float32", 1)
+    assert again.roofline == corrected
+
+
+@pytest.mark.parametrize(
+    "harm", ["", "[]", '{"float32": 3}', '{"float32": {"machine": {"matrix_flops": "x"}, "correction": 1}}']
+)
+def test_damaged_rates_are_measured_again(
+    harm: str, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    load(tiny_folder("llama tied"), "float32", 1)
+    (file,) = (tmp_path / "machine").iterdir()
+    file.write_text(harm)
+    assert load(tiny_folder("llama tied"), "float32", 1).roofline.machine.measured
+    assert "attention_flops" in file.read_text()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

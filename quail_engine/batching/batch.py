@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from quail_engine.prompts.request import Ids
+from quail_engine.roofline import Work
 
 
 class Node(NamedTuple):  # a named tuple, like Read: several are made for every request
@@ -45,3 +47,21 @@ class Batch:
     def tokens(self) -> int:
         """Fresh tokens of this batch."""
         return sum(node.fresh for node in self.nodes)
+
+
+def work_of(nodes: Iterable[Node], held: Mapping[int, int] | None = None) -> Work:
+    """What it takes to prefill nodes, parents before their children; `held`: the positions after nodes that have run."""
+    ends = {-1: 0, **(held or {})}
+    lengths: dict[int, int] = {}
+    inner: set[int] = set()
+    tokens = pairs = read = 0
+    for node in nodes:
+        before = ends[node.parent]
+        ends[node.number] = before + len(node.ids)
+        lengths[node.number] = node.fresh
+        inner.add(node.parent)
+        tokens += node.fresh
+        pairs += node.fresh * (before + node.shared) + node.fresh * (node.fresh + 1) // 2
+        read += before
+    inner &= lengths.keys()
+    return Work(tokens, pairs, sum(lengths[number] for number in inner), read, len(inner))

@@ -16,11 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quail_engine.batching.batch import Batch, Node, Read
+from quail_engine.batching.batch import Batch, Node, Read, work_of
 from quail_engine.prompts.request import Ids, Readout, Request
-
-CHUNK_TOKENS = 512
-"""A longer segment is a chain of nodes, cut every so many tokens from its own start, whatever the token budget is."""
+from quail_engine.roofline import CHUNK_TOKENS, Work
 
 ROOT = -1
 """The parent of the first node of a prompt."""
@@ -109,6 +107,13 @@ def joined(pieces: Sequence[Batch], keep: frozenset[int]) -> Batch:
 def count_tokens(requests: Sequence[Request]) -> TokenCount:
     """The tokens that `schedule` would prefill, for estimates."""
     return TokenCount(fresh=_grow(requests).fresh, logical=sum(request.tokens for request in requests))
+
+
+def count_work(requests: Sequence[Request]) -> Work:
+    """What `schedule` would have an engine do."""
+    forest = _grow(requests)
+    nodes = enumerate(zip(forest.ids, forest.parents, strict=True))
+    return work_of(Node(n, parent, ids, *forest.siblings.get(n, (ROOT, 0))) for n, (ids, parent) in nodes)
 
 
 def _grow(requests: Sequence[Request]) -> _Forest:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from quail_engine.batching.batch import Batch
 from quail_engine.prompts.request import Logits
+from quail_engine.roofline import Roofline
 
 
 class Engine(Protocol):
@@ -32,8 +33,8 @@ class Engine(Protocol):
         ...
 
     @property
-    def tokens_per_second(self) -> float:
-        """Expected rate of fresh tokens, measured on this machine; for estimates only."""
+    def roofline(self) -> Roofline:
+        """How long work is expected to take here; for estimates only."""
         ...
 
     def score(self, batch: Batch) -> list[Logits]:

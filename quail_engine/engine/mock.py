@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import inf
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from quail_engine.calls import Question, Task
 from quail_engine.engine.rules import Rules
 from quail_engine.prompts.bytes import END, TRUE, Reading
 from quail_engine.prompts.request import Ids, Logits
+from quail_engine.roofline import Machine, ModelShape, Roofline
 
 
 class MockEngine:
@@ -20,7 +22,8 @@ class MockEngine:
     precision = "full"
     dtype = "float32"
     device = "none"
-    tokens_per_second = 1e7
+    # Ten million tokens a second, whatever they attend to: 14 operations a token is what a model of one dimension takes.
+    roofline = Roofline(ModelShape(1, 1, 1, 1, 1, 1), Machine(14e7, attention_flops=inf, bandwidth=inf))
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

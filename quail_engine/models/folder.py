@@ -6,7 +6,6 @@ import difflib
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +16,7 @@ from quail_engine.errors import ModelError
 from quail_engine.models.architecture import ARCHITECTURES, Config
 from quail_engine.models.convert import CONVERTER, convert, is_current
 from quail_engine.models.registry import REGISTRY, Artefact
+from quail_engine.settings import user_cache
 
 _READ_BYTES = 1 << 20
 
@@ -35,12 +35,8 @@ class ModelFolder:
 
 
 def cache() -> Path:
-    """The user's folder of converted models: ~/.cache/quail/models, or where XDG and macOS want it."""
-    if root := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(root)
-    else:
-        base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    return base / "quail" / "models"
+    """The user's folder of converted models."""
+    return user_cache() / "models"
 
 
 def find(model: str, models_path: str | None) -> ModelFolder:

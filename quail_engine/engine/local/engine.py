@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import exp
+from dataclasses import replace
+from math import exp, log
 from pathlib import Path
 from time import perf_counter
 
@@ -12,19 +13,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quail_engine.batching.batch import Batch
+from quail_engine.batching.batch import Batch, work_of
 from quail_engine.engine.local.attention_kernel import attention_kernel
 from quail_engine.engine.local.model import Decoder, build_decoder, forward, readout
 from quail_engine.engine.local.packing import Packing, pack
 from quail_engine.engine.local.rows import ROW_STEP, round_up
-from quail_engine.engine.local.throughput import fastest_dtype, matrix_rate
+from quail_engine.engine.local.throughput import DTYPES, choose
 from quail_engine.engine.local.weights import open_checkpoint
+from quail_engine.engine.rates import Rates, shape_of
 from quail_engine.prompts.request import Logits
+from quail_engine.roofline import Roofline, Work
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_MEMORY_TOKENS = 8_192
+"""Tokens after which what batches took makes up about two thirds of the correction of the roofline."""
 
-_RATE_MEMORY_TOKENS = 8_192
-"""Tokens after which a measured rate has replaced about two thirds of the older estimate."""
+_MOST_CORRECTED = 8.0
+"""Other programs slow a batch down by no more than this, as far as the correction goes; nor does it speed one up by more."""
 
 
 @contextmanager
@@ -41,12 +45,16 @@ def _memory_errors() -> Iterator[None]:
 class LocalEngine:
     """Implements `engine.base.Engine` on the CPU. Create it with `load`."""
 
-    def __init__(self, model: Decoder, weights: str, dtype: torch.dtype, threads: int, tokens_per_second: float) -> None:
+    def __init__(
+        self, model: Decoder, weights: str, dtype: torch.dtype, threads: int, roofline: Roofline, rates: Rates
+    ) -> None:
+        """`rates`: where the roofline, with what batches teach of it, is kept for the next engine."""
         self._model = model
         self._weights = weights
         self._dtype = dtype
         self._threads = threads
-        self._tokens_per_second = tokens_per_second
+        self._roofline = roofline
+        self._rates = rates
         self._held: dict[int, Tensor] = {}  # node → KV [layers, 2, kv heads, tokens, head_dim]
         self._ends: dict[int, int] = {}  # node → the position after it, for held nodes
         self._parents: dict[int, int] = {}  # node → its parent, for held nodes
@@ -69,8 +77,8 @@ class LocalEngine:
         return "cpu"
 
     @property
-    def tokens_per_second(self) -> float:
-        return self._tokens_per_second
+    def roofline(self) -> Roofline:
+        return self._roofline
 
     @_memory_errors()
     @torch.inference_mode()
@@ -79,12 +87,13 @@ class LocalEngine:
         # A thread that has not used torch yet starts with a setting of its own.
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
+        work = work_of(batch.nodes, self._ends)
         packing = pack(batch, self._ends, self._parents, self._model.config, self._threads)
         kept = self._room(batch, packing)
         hidden = forward(self._model, packing, self._held, kept)
         logits = self._read(batch, packing, hidden)
         self._hold(batch, packing, kept)
-        self._learn_rate(packing.tokens, perf_counter() - start)
+        self._learn(work, perf_counter() - start)
         return logits
 
     def set_threads(self, threads: int) -> None:
@@ -92,6 +101,7 @@ class LocalEngine:
         self._threads = threads
 
     def close(self) -> None:
+        self._rates.remember(self.dtype, self._roofline)
         self._held.clear()
         del self._model
 
@@ -127,9 +137,14 @@ class LocalEngine:
         self._ends = {number: packing.ends[number] for number in batch.keep}
         self._parents = {number: parents[number] for number in batch.keep}
 
-    def _learn_rate(self, tokens: int, seconds: float) -> None:
-        old = exp(-tokens / _RATE_MEMORY_TOKENS)
-        self._tokens_per_second = old * self._tokens_per_second + (1 - old) * tokens / seconds
+    def _learn(self, work: Work, seconds: float) -> None:
+        """Corrects the roofline by what a batch took."""
+        uncorrected = replace(self._roofline, correction=1.0)
+        found = seconds / uncorrected.seconds(work, max(1, round(work.tokens)))
+        found = min(max(found, 1 / _MOST_CORRECTED), _MOST_CORRECTED)
+        old = exp(-work.tokens / _MEMORY_TOKENS)
+        correction = exp(old * log(self._roofline.correction) + (1 - old) * log(found))
+        self._roofline = replace(self._roofline, correction=correction)
 
 
 def load(folder: Path, dtype: str, cpu_threads: int | None) -> LocalEngine:
@@ -142,7 +157,8 @@ def load(folder: Path, dtype: str, cpu_threads: int | None) -> LocalEngine:
     threads = cpu_threads or torch.get_num_threads()
     torch.set_num_threads(threads)
     config = checkpoint.config
-    shape = (config.hidden_size, config.intermediate_size, threads)
-    chosen = fastest_dtype(*shape) if dtype == "auto" else _DTYPES[dtype]
-    rate = matrix_rate(chosen, *shape) / (2 * config.linear_parameters)
-    return LocalEngine(build_decoder(checkpoint, chosen, attention_kernel()), checkpoint.source_sha256, chosen, threads, rate)
+    kernel, rates = attention_kernel(), Rates(shape_of(config), cpu_threads)
+    name, roofline = choose(config, kernel, dtype, threads, rates)
+    chosen = DTYPES[name]
+    decoder = build_decoder(checkpoint, chosen, kernel)
+    return LocalEngine(decoder, checkpoint.source_sha256, chosen, threads, roofline, rates)

@@ -1,33 +1,142 @@
-"""How fast this machine multiplies matrices: chooses the dtype, and predicts the rate before anything was measured."""
+"""How fast this machine prefills: a short measurement of a few layers, which chooses the dtype and fits the roofline.
+
+Layers of the model's own shape with random weights are run by the engine's own forward pass, over batches that differ in what
+they stress: matrix products, attention, forks of the forest, and the fixed part of a pass. So the rates have in them whatever
+stands around the products. It takes a second or two, once: `rates` keeps what was found.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from time import perf_counter
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 
-_ROWS = 256
-_SECONDS = 0.1
+from quail_engine.batching.batch import Batch, Node, Read, work_of
+from quail_engine.engine.local.attention_kernel import AttentionKernel
+from quail_engine.engine.local.model import Decoder, Layer, forward
+from quail_engine.engine.local.packing import pack
+from quail_engine.engine.local.rope import rotations
+from quail_engine.engine.local.weights import Config
+from quail_engine.engine.rates import Rates, fastest
+from quail_engine.roofline import Machine, Roofline
+
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+_LAYERS = 3
+_SECONDS = 0.05  # a batch is run so long, at least `_RUNS` times; the fastest run counts, for other programs only slow down
+_RUNS = 3
+_COPIED = 1 << 24  # floats
+
+
+def choose(config: Config, kernel: AttentionKernel, dtype: str, threads: int, rates: Rates) -> tuple[str, Roofline]:
+    """The dtype to run in ('auto': the faster one) and its roofline, from `rates` or measured now and kept there."""
+    known = rates.recall()
+    wanted = list(DTYPES) if dtype == "auto" else [dtype]
+    for name in wanted:
+        if name not in known:
+            known[name] = measure(config, kernel, name, threads, rates)
+            rates.remember(name, known[name])
+    chosen = fastest({name: known[name] for name in wanted})
+    return chosen, known[chosen]
+
+
+@torch.inference_mode()
+def measure(config: Config, kernel: AttentionKernel, dtype: str, threads: int, rates: Rates) -> Roofline:
+    """Measured now, whatever is kept."""
+    decoder = _decoder(config, kernel, DTYPES[dtype])
+    shape = replace(rates.shaped(dtype), layers=1)
+    # The last layer projects every token, but goes on with those that are read only.
+    projected = config.head_dim * (config.num_heads + 2 * config.num_kv_heads) * config.hidden_size
+    full = _LAYERS - 1 + projected / (shape.projections + shape.mlps)
+    counts, seconds = [], []
+    for batch in _batches():
+        packing = pack(batch, {}, {}, decoder.config, threads)
+        work = work_of(batch.nodes)
+        counts.append([full * packing.rows, _LAYERS * work.pairs, _LAYERS * work.forks, _LAYERS])
+        seconds.append(_best(lambda packing=packing: forward(decoder, packing, {}, {})))  # type: ignore[misc]
+    token, pair, fork, pass_ = _fitted(np.array(counts, dtype=float), np.array(seconds))
+    machine = Machine(
+        matrix_flops=2 * (shape.projections + shape.mlps) / token,
+        attention_flops=4 * shape.heads * shape.head_dim / pair,
+        bandwidth=_bandwidth(threads),
+        pass_seconds=pass_,
+        fork_seconds=fork,
+        measured=True,
+    )
+    return Roofline(rates.shaped(dtype), machine)
+
+
+def _batches() -> Iterator[Batch]:
+    """One that stresses matrix products, one attention, one forks, and one that has little of anything."""
+    yield _batch([(64, ())] * 8)
+    yield _batch([(384, (128,))])
+    yield _batch([(24, (8,))] * 16)
+    yield _batch([(32, ())])
+
+
+def _batch(trees: list[tuple[int, tuple[int, ...]]]) -> Batch:
+    """Trees of a run of tokens, and runs behind it."""
+    nodes: list[Node] = []
+    for tokens, behind in trees:
+        root = len(nodes)
+        nodes.append(Node(root, -1, (0,) * tokens))
+        nodes += [Node(root + 1 + i, root, (0,) * count) for i, count in enumerate(behind)]
+    return Batch(tuple(nodes), (Read(len(nodes) - 1, (0,), 0, 0),), frozenset())
+
+
+def _decoder(config: Config, kernel: AttentionKernel, dtype: torch.dtype) -> Decoder:
+    """A few layers of the model's shape; one set of random weights serves all."""
+    small = replace(config, num_layers=_LAYERS, vocab_size=1, context=1024)
+    generator = torch.Generator().manual_seed(0)
+
+    def matrix(rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(rows, columns, generator=generator).mul_(columns**-0.5).to(dtype)
+
+    hidden, heads = config.hidden_size, config.num_heads * config.head_dim
+    projected = heads + 2 * config.num_kv_heads * config.head_dim
+    layer = Layer(
+        attention_norm=torch.ones(hidden),
+        qkv=matrix(projected, hidden),
+        qkv_bias=torch.zeros(projected, dtype=dtype) if config.attention_bias else None,
+        attention_output=matrix(hidden, heads),
+        mlp_norm=torch.ones(hidden),
+        gate_up=matrix(2 * config.intermediate_size, hidden),
+        down=matrix(hidden, config.intermediate_size),
+    )
+    embedding = matrix(1, hidden)
+    rotation = rotations(torch.arange(small.context), config.head_dim, config.rope_theta)
+    return Decoder(small, (layer,) * _LAYERS, embedding, embedding, torch.ones(hidden), rotation, kernel)
+
+
+def _best(run: Callable[[], object]) -> float:
+    """Seconds of the fastest run, after one that compiles kernels for the shapes."""
+    run()
+    best, runs, stop = float("inf"), 0, perf_counter() + _SECONDS
+    while runs < _RUNS or perf_counter() < stop:
+        start = perf_counter()
+        run()
+        best, runs = min(best, perf_counter() - start), runs + 1
+    return best
+
+
+def _fitted(counts: np.ndarray, seconds: np.ndarray) -> list[float]:
+    """The costs, none negative, with which `counts` come nearest to `seconds`, relatively; 0 is read as next to nothing."""
+    rows = counts / seconds[:, None]
+    used = list(range(counts.shape[1]))
+    while True:
+        found, *_ = np.linalg.lstsq(rows[:, used], np.ones(len(rows)), rcond=None)
+        if (found > 0).all() or len(used) == 1:
+            break
+        del used[int(found.argmin())]
+    costs = dict(zip(used, found.tolist(), strict=True))
+    return [max(costs.get(i, 0.0), 1e-15) for i in range(counts.shape[1])]
 
 
 @cache
-def matrix_rate(dtype: torch.dtype, inputs: int, outputs: int, threads: int) -> float:
-    """FLOP/s of a linear of `inputs` x `outputs` at a typical row count: the best of what fits in 0.1 s.
-
-    Measured once a process; `threads` is only the key, torch has been set to it.
-    """
-    activations, matrix = torch.ones(_ROWS, inputs, dtype=dtype), torch.ones(outputs, inputs, dtype=dtype)
-    F.linear(activations, matrix)  # the first call compiles a kernel for the shape
-    best = float("inf")
-    stop = perf_counter() + _SECONDS
-    while (start := perf_counter()) < stop:
-        F.linear(activations, matrix)
-        best = min(best, perf_counter() - start)
-    return 2.0 * _ROWS * inputs * outputs / best
-
-
-def fastest_dtype(inputs: int, outputs: int, threads: int) -> torch.dtype:
-    """bfloat16 where the processor has instructions for it, else usually float32."""
-    return max((torch.bfloat16, torch.float32), key=lambda dtype: matrix_rate(dtype, inputs, outputs, threads))
+def _bandwidth(threads: int) -> float:
+    """Bytes/s of a copy that no cache holds: read and written. `threads` is only the key, torch has been set to it."""
+    source, target = torch.ones(_COPIED), torch.empty(_COPIED)
+    return 2 * source.nbytes / _best(lambda: target.copy_(source))
