@@ -21,6 +21,7 @@ from quail_engine.report import RunReport
 from quail_engine.session import Connection, Session, connect
 from quail_engine.settings import OVERRIDES, Settings
 from quail_engine.sql import mentions_ai
+from quail_engine.sql.dialects import Transpiled
 
 __all__ = [
     "OVERRIDES",
@@ -39,6 +40,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SqlError",
+    "Transpiled",
     "Warned",
     "amount",
     "connect",

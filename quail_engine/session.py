@@ -72,13 +72,14 @@ class Session:
         """Whether a text holds an AI call, and not only a comment or a string that mentions one."""
         return contains_ai(text)
 
-    def transpile(self, text: str, dialect: str) -> Transpiled:
+    def transpile(self, text: str, dialect: str, queries: tuple[str, ...] = ()) -> Transpiled:
         """A vendor's SQL as DuckDB's, with native AI calls. What is ignored of it is warned of, once a run.
 
-        Raises SqlError, pointing into `text`, for what has no counterpart; SettingsError for a dialect that is not known.
+        `queries` are parts of the text that are DuckDB's already. Raises SqlError, pointing into `text`, for what has no
+        counterpart; SettingsError for a dialect that is not known.
         """
         _known_dialect(dialect)
-        transpiled = transpile(text, dialect)
+        transpiled = transpile(text, dialect, queries)
         for warning in transpiled.warnings:
             if warning not in self._told:
                 self._told.add(warning)

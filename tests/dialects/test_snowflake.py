@@ -118,6 +118,7 @@ STATEMENTS = {
         "SELECT cats[1], cats[1]::varchar, tags['labels'][1]::varchar, x[0]::varchar, x[0] = 'alpha' FROM (SELECT *, PARSE_JSON('[\"alpha\"]') AS x FROM tickets) WHERE id = 1",
         [("beta", "beta", "beta", "alpha", True)], 0,
     ),
+    "the size of a list and of JSON": ("SELECT ARRAY_SIZE(cats), ARRAY_SIZE(x) FROM (SELECT cats, tags:labels AS x FROM tickets WHERE id < 3) ORDER BY 2", [(2, 1), (2, 2)], 0),
     "an object through a CTE": (
         "WITH c AS (SELECT id, AI_CLASSIFY(body, ['alpha', 'beta']) AS answer FROM tickets) SELECT id, answer:labels[0]::varchar FROM c WHERE answer:labels[0] = 'beta'", [(2, "beta")], 3,
     ),

@@ -28,7 +28,7 @@ import quail_engine
 from dbt.adapters.quail.credentials import QuailCredentials
 from dbt.adapters.quail.progress import ProgressLog
 from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
-from quail_engine import QuailError, RunReport, Session, SqlError
+from quail_engine import QuailError, RunReport, Session, SqlError, Transpiled
 
 _STOP_SECONDS = 10.0  # for which a statement that was interrupted is waited for: a batch of a large model takes seconds
 
@@ -42,6 +42,7 @@ class NodeWork:
     refresh: bool | None = None  # whether it asks again what was answered before this invocation; None: it does not say
     compiled: str = ""  # the node's own SQL, in which errors are told
     dialect: str = "duckdb"  # of its own SQL
+    fixtures: tuple[str, ...] = ()  # queries in it that dbt has written, in DuckDB's SQL
     rebuilds: bool = False  # its table is built anew, because its prompts have changed
     report: RunReport | None = None  # sum over its AI statements; None: it had none
     responses: list[QuailAdapterResponse] = field(default_factory=list)  # of its statements so far
@@ -61,7 +62,7 @@ class NodeWork:
         if self.dialect == "duckdb":
             return sql
         if self.compiled and self.compiled in sql:
-            return self.emptied(sql).replace(self.compiled, session.transpile(self.compiled, self.dialect).text)
+            return self.emptied(sql).replace(self.compiled, self._transpiled(session).text)
         if quail_engine.mentions_ai(sql) and session.contains_ai(sql):
             raise QuailError(
                 f"{self.unique_id} is written in the SQL of {self.dialect}, and this statement holds an AI call but not the "
@@ -72,13 +73,16 @@ class NodeWork:
 
     def own(self, session: Session) -> str:
         """The node's own SQL as it stands in its statements."""
-        return self.compiled if self.dialect == "duckdb" else session.transpile(self.compiled, self.dialect).text
+        return self.compiled if self.dialect == "duckdb" else self._transpiled(session).text
+
+    def _transpiled(self, session: Session) -> Transpiled:
+        return session.transpile(self.compiled, self.dialect, self.fixtures)
 
     def told(self, error: SqlError, session: Session) -> SqlError:
         """An error about the node's own SQL with its place in what its author wrote."""
         if self.dialect == "duckdb" or error.sql != self.own(session):
             return error
-        return session.transpile(self.compiled, self.dialect).error(error)
+        return self._transpiled(session).error(error)
 
     def response(self, rows: int) -> QuailAdapterResponse:
         """`rows`: that the last statement wrote, or -1."""
@@ -132,9 +136,16 @@ class QuailCursor(DuckDBCursorWrapper):
             self._node = NodeWork(unique_id)
         return self._node
 
-    def start_node(self, overrides: Mapping[str, Any], refresh: bool, compiled: str = "", dialect: str = "duckdb") -> None:
+    def start_node(
+        self,
+        overrides: Mapping[str, Any],
+        refresh: bool,
+        compiled: str = "",
+        dialect: str = "duckdb",
+        fixtures: tuple[str, ...] = (),
+    ) -> None:
         """Begins a node, or the next batch of one."""
-        self._node = NodeWork(get_node_info().get("unique_id"), overrides, refresh, compiled, dialect)
+        self._node = NodeWork(get_node_info().get("unique_id"), overrides, refresh, compiled, dialect, fixtures)
 
     def in_duckdb(self, sql: str) -> str:
         """A statement of the running node as DuckDB's SQL."""

@@ -77,15 +77,16 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
         """Begins the node of `config` where dbt calls no hook."""
         self.connections.thread_cursor().start_node(*self._work(config))
 
-    def _work(self, config: Any) -> tuple[dict[str, Any], bool, str, str]:
-        """What the node says of itself: its overrides, whether it asks again, its SQL and that SQL's dialect."""
+    def _work(self, config: Any) -> tuple[dict[str, Any], bool, str, str, tuple[str, ...]]:
+        """The node's overrides, whether it asks again, its SQL, the dialect of that, and the fixtures dbt wrote into it."""
         if not hasattr(config, "model"):
-            return {}, False, "", "duckdb"
+            return {}, False, "", "duckdb", ()
         settings = self.config.credentials.engine_settings()
         refresh = node.refreshes(config, node.variable(self.config, "quail_refresh"))
         compiled = getattr(config.model, "compiled_code", None) or ""
         tested = self._tested(config)
-        return node.overrides(tested, settings), refresh, compiled.strip(), node.dialect(tested, settings)
+        dialect = node.dialect(tested, settings)
+        return node.overrides(tested, settings), refresh, compiled.strip(), dialect, node.fixtures(config.model)
 
     def _tested(self, config: Any) -> Any:
         """The config of the model whose SQL a unit test runs, which dbt does not hand down; of any other node its own."""

@@ -41,6 +41,12 @@ def dialect(config: Any, settings: Settings) -> str:
     return "duckdb" if written_by_dbt else settings.with_overrides(overrides(config, settings)).sql_dialect
 
 
+def fixtures(model: Any) -> tuple[str, ...]:
+    """The queries that dbt has written into a unit test's SQL, of rows that are no SQL; each is in brackets there."""
+    written = [cte.sql for cte in getattr(model, "extra_ctes", None) or () if "-- Fixture for " in (cte.sql or "")]
+    return tuple(sql[sql.index("(") + 1 : sql.rindex(")")] for sql in written)
+
+
 def refreshes(config: Any, variable: Any) -> bool:
     """Whether the node asks again what was answered before this invocation: by its own word, else by the variable's."""
     own = value(config, "refresh")

@@ -24,6 +24,7 @@ from quail_engine.sql.dialects.vendor import Rewrite, Text, name_columns, refuse
 
 DIALECTS = ("duckdb", "snowflake", "bigquery")
 _MARK = re.compile("\x00(\\d*):(\\d*)\x00")  # around a call in the generated text: where it began and ended in the vendor's
+_QUERY = "SELECT '\x01{}\x01'"  # stands for a query that is DuckDB's already
 _STATEMENTS = (exp.Query, exp.DML, exp.Create, exp.Drop, exp.Describe, exp.Transaction, exp.Commit, exp.Rollback)
 
 
@@ -95,23 +96,29 @@ class _Generator(DuckDBGenerator):
 
 
 @lru_cache(maxsize=64)  # dbt sends a model's text several times
-def transpile(text: str, dialect: str) -> Transpiled:
-    """The text as DuckDB SQL with native AI calls. Raises SqlError, pointing into `text`, for what cannot be said there."""
+def transpile(text: str, dialect: str, queries: tuple[str, ...] = ()) -> Transpiled:
+    """The text as DuckDB SQL with native AI calls. Raises SqlError, pointing into `text`, for what cannot be said there.
+
+    `queries` are parts of the text that are DuckDB's already, as dbt writes the fixtures of a unit test. They stay as they are.
+    """
     if dialect == "duckdb":
         return Transpiled(text, written=text)
     vendor = vendor_of(dialect)
-    source = Text(text)
+    source = Text(_without(text, queries))
     statements = []
     for first, tree in _parsed(source, vendor.dialect(), dialect, vendor.generative):
         if not isinstance(tree, _STATEMENTS):
             reason = f"A statement {first.text.upper()} of {dialect} has no counterpart in DuckDB."
-            raise SqlError(reason, text, first.start, first.end + 1)
+            raise SqlError(reason, source.text, first.start, first.end + 1)
         for lacking in tree.find_all(*_LACKING):
             raise source.error(lacking, f"DuckDB has no counterpart of {_LACKING[type(lacking)]}.")
         name_columns(tree, source)
         vendor.rewrite(tree, source)
         statements.append(_Generator(source).generate(tree))
-    plain, places = _unmarked(";\n".join(statements))
+    generated = ";\n".join(statements)
+    for number, query in enumerate(queries):
+        generated = generated.replace(_QUERY.format(number), query)
+    plain, places = _unmarked(generated)
     return Transpiled(plain, tuple(source.warnings), places, text)
 
 
@@ -153,6 +160,15 @@ def _parsed(source: Text, vendor: Dialect, name: str, generative: tuple[str, ...
         raise SqlError(f"{reason.rstrip('.')}.", source.text, max(0, start - len(word)), max(start, 1)) from None
     except TokenError as problem:
         raise SqlError(f"This text cannot be cut into tokens of {name}: {problem}.", source.text, 0, 1) from None
+
+
+def _without(text: str, queries: tuple[str, ...]) -> str:
+    """The text with a stand-in for each of the queries, and everything else where it was."""
+    for number, query in enumerate(queries):
+        stand_in = _QUERY.format(number)
+        assert len(stand_in) <= len(query), "a query that dbt writes has a cast in it"
+        text = text.replace(query, stand_in + re.sub(r"[^\n]", " ", query[len(stand_in) :]), 1)
+    return text
 
 
 def _offset(text: str, line: Any, column: Any) -> int:

@@ -113,7 +113,9 @@ def _lists(tree: exp.Expr, variant: _Test) -> None:
         sought = node.args.get("expression")
         if isinstance(node, exp.ArrayContains) and isinstance(sought, exp.Cast) and sought.to.is_type("variant"):
             node.set("expression", sought.this.copy())  # which Snowflake asks for, and which says nothing here
-        if variant(node.this):
+        if isinstance(node, exp.ArraySize) and isinstance(node.this, exp.Column):
+            node.replace(function("json_array_length", function("to_json", node.this.copy())))
+        elif variant(node.this):
             if isinstance(node, exp.ArraySize):
                 node.replace(function("json_array_length", node.this.copy()))
             else:
