@@ -6,28 +6,29 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quail_engine.answers import Answer, answer_keys, truncated_key
+from quail_engine.answers import answer_keys, truncated_key
 from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Task
+from quail_engine.deciding import Known, decided, derived, fitted, keep, recalled, zero_shot
+from quail_engine.decisions import Rule
 from quail_engine.errors import EngineError, QuailError
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
 from quail_engine.owner import Answers, Owner, Place
+from quail_engine.pending import Pending, by_question, length_of, pending_of, tokenised
 from quail_engine.progress import Answered, Asking, Listener, Warned
-from quail_engine.prompts.prompter import Prompt
-from quail_engine.prompts.request import Ids, Logits, Request
+from quail_engine.prompts.request import Logits
 from quail_engine.settings import Settings
-from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, labelled, may_repeat
+from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, may_repeat
 
 _NOT_FINITE = "the engine gave no finite number"
 _NO_LABELS = "its labels are no list of two or more different ones"
@@ -64,25 +65,6 @@ class Tally:
         return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Tally)))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """A question as one model is asked it, for one inquiry."""
-
-    inquiry: Inquiry
-    question: Question
-    prompt: Prompt
-    base: bytes  # question key
-
-
-class _Pending(NamedTuple):  # a named tuple: one is made for every row
-    """One request, and the input that waits for its answer."""
-
-    asked: _Asked
-    position: int
-    key: bytes
-    request: Request
-
-
 @dataclass
 class Round:
     """What is done for one model between two runs of the statement."""
@@ -100,6 +82,8 @@ class Round:
 class Answering:
     """Answers the inquiries of one statement, beside others: the engines' owner lets them share batches."""
 
+    _keeps = True  # what follows from the store's answers is kept there, too
+
     def __init__(self, settings: Settings, listener: Listener, cancelled: threading.Event, owner: Owner, terms: Terms) -> None:
         self._settings = settings
         self._terms = terms
@@ -109,6 +93,8 @@ class Answering:
         self._owner = owner
         self._failures: dict[tuple[Question, str], list[bytes]] = {}  # keys of inputs by question and reason
         self._tallies: dict[Inquiry, Tally] = {}
+        self._decided_for: dict[Inquiry, Inquiry] = {}  # labelled rows → the question that they are asked for
+        self.rules: dict[Question, Rule] = {}  # what decided something in this statement
         self._unshared = Tally()  # what batches cost that finished no request: part of the cost of the next
 
     @property
@@ -118,13 +104,18 @@ class Answering:
 
     def tally_of(self, inquiry: Inquiry) -> Tally:
         """Counts of one question. What requests of several questions share is divided in proportion to their tokens."""
-        return self._tallies.setdefault(inquiry, Tally())
+        return self._tallies.setdefault(self._decided_for.get(inquiry, inquiry), Tally())
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         """Settles every missing input: known numbers, or None for one that failed or was too long.
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
+        # One after the other where labelled rows differ: the zero-shot numbers that they share are asked once.
+        for rows in dict.fromkeys(inquiry.question.labelled for inquiry in inquiries):
+            self._answer(model, [inquiry for inquiry in inquiries if inquiry.question.labelled == rows])
+
+    def _answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
             round_ = Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
@@ -148,7 +139,7 @@ class Answering:
 
     def _sift(self, model: Model, inputs: Inputs, round_: Round) -> None:
         """Settles the inputs that need no request; the others wait."""
-        base = model.question_key(inputs.question)
+        base = model.question_key(inputs.question.zero_shot)
         keys = answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
         if inputs.question.task is not Task.JUDGE and not inputs.question.labels:
             # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
@@ -168,21 +159,51 @@ class Answering:
 
     def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
         """Settles what the store knows; returns the rest."""
-        known = model.store.recall(keys, self._terms.since)
+        known = self._known(model, inputs.inquiry, inputs.question, keys)
         if not known:
             return inputs, keys
         found = [row for row, key in enumerate(keys) if key in known]
         rest = [row for row, key in enumerate(keys) if key not in known]
         round_.recalled += len(found)
         self.tally_of(inputs.inquiry).recalled += len(found)
-        inputs.inquiry.settle(inputs.positions[found], np.array([known[keys[row]].values for row in found], np.float32))
+        inputs.inquiry.settle(inputs.positions[found], np.array([known[keys[row]] for row in found], np.float32))
         return inputs.take(rest), [keys[row] for row in rest]
+
+    def _known(self, model: Model, inquiry: Inquiry, question: Question, keys: Sequence[bytes]) -> Known:
+        """The numbers that are known without asking about these rows."""
+        since = self._terms.since
+        if not question.labelled:
+            return zero_shot(model, keys, since, inquiry.features)
+        known = recalled(model, question, keys, since)
+        if (rest := [key for key in keys if key not in known]) and (rule := self._rule(model, inquiry, question)):
+            known |= derived(model, question, rule, rest, since, self._keeps)
+        return known
+
+    def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Rule | None:
+        """What decides a question: fitted before, or now to its labelled rows, which are asked first."""
+        rule = None if self._terms.since and question not in self.rules else model.rule(question)
+        if rule is None:
+            rule = fitted(question, self._ask_labelled(model, inquiry, question))
+            model.keep_rule(question, rule)
+        self.rules[question] = rule
+        return rule
+
+    def _ask_labelled(self, model: Model, asked_for: Inquiry, question: Question) -> NDArray[np.float32]:
+        """Numbers and features of a question's labelled rows, in their order; NaN where there are none."""
+        columns = [pa.array(texts, pa.string()) for texts in zip(*(row.inputs for row in question.labelled), strict=True)]
+        rows = len(question.labelled)
+        inquiry = Inquiry(question.zero_shot, model.name, "null", False, len(columns), rows, self._settings.missing_bytes)
+        inquiry.features = True
+        self._decided_for[inquiry] = asked_for
+        positions = inquiry.meet(columns, rows)
+        self.answer(model, [inquiry])
+        return inquiry.numbers(positions, inquiry.numbers_each)
 
     def _fitting(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
         """What fits into the model's context; the rest is settled as NULL, refused or cut, as `on_overlong` says."""
-        room = model.prompter.compile(inputs.question).room
+        room = model.prompter.compile(inputs.question.zero_shot).room
         looked_at = np.flatnonzero(inputs.text_bytes * _TOKENS_A_BYTE > room)
-        tokens = [_length(ids) for ids in _tokenised(model, inputs.take(looked_at))]
+        tokens = [length_of(ids) for ids in tokenised(model, inputs.take(looked_at))]
         long = [row for row, length in zip(looked_at.tolist(), tokens, strict=True) if length > room]
         if not long:
             return inputs, keys
@@ -203,7 +224,7 @@ class Answering:
 
     def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
         requests = len(round_.waiting)
-        parts = (self._pending(model, inquiries, part) for part in round_.waiting.parts())
+        parts = (pending_of(model, inquiries, part, self.rules) for part in round_.waiting.parts())
         first = next(parts)
         estimate = self._estimate(model, first, requests, round_.recalled)
         self._warn_of_refresh(estimate, round_.asked_again)
@@ -221,23 +242,7 @@ class Answering:
             finally:
                 model.store.flush()
 
-    def _pending(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch) -> list[_Pending]:
-        """The requests of a part, in its order."""
-        numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
-        ids = _ids(model, list(itertools.chain.from_iterable(texts)))
-        questions: dict[tuple[int, str | None], _Asked] = {}
-        pending = []
-        for number, position, key, arguments, list_ in zip(numbers, positions, keys, texts, labels, strict=True):
-            asked = questions.get((number, list_))
-            if asked is None:
-                asked = questions[number, list_] = _asked(model, inquiries[number], list_)
-            own = list(itertools.islice(ids, len(arguments)))
-            fits = _length(own) <= asked.prompt.room
-            request = asked.prompt.request(own if fits else truncated(own, asked.prompt.room))
-            pending.append(_Pending(asked, position, key, request))
-        return pending
-
-    def _estimate(self, model: Model, sample: Sequence[_Pending], requests: int, recalled: int) -> Asking:
+    def _estimate(self, model: Model, sample: Sequence[Pending], requests: int, recalled: int) -> Asking:
         """What the round will cost, by its first part; what another statement is asking costs nothing here."""
         taken = self._owner.taken([p.key for p in sample])
         ours = [p.request for p in sample if p.key not in taken]
@@ -265,7 +270,7 @@ class Answering:
                 )
 
     def _prefill(
-        self, model: Model, pending: Sequence[_Pending], place: Place, expected: Spent
+        self, model: Model, pending: Sequence[Pending], place: Place, expected: Spent
     ) -> Generator[tuple[int, int, float], None, None]:
         """Has requests answered; yields after each batch: requests answered, fresh tokens, seconds in the engine."""
         while pending:
@@ -283,18 +288,21 @@ class Answering:
                         self._keep(model, ours, answers, place, expected)
             self._owner.await_release([p.key for p in pending], self._stop_if_cancelled)
 
-    def _known_by_now(self, model: Model, pending: Sequence[_Pending], place: Place) -> tuple[list[_Pending], int]:
+    def _known_by_now(self, model: Model, pending: Sequence[Pending], place: Place) -> tuple[list[Pending], int]:
         """Settles what the store knows by now; returns the rest, and how many were settled."""
-        known = model.store.recall([p.key for p in pending], self._terms.since)
+        known: Known = {}
+        for group in by_question(pending):
+            asked = group[0].asked
+            known |= self._known(model, asked.inquiry, asked.question, [p.key for p in group])
         for p in pending:
             if p.key in known:
-                p.asked.inquiry.settle([p.position], np.array([known[p.key].values], np.float32))
+                p.asked.inquiry.settle([p.position], np.array([known[p.key]], np.float32))
                 self.tally_of(p.asked.inquiry).recalled += 1
         self._owner.release(place, list(known))
         return [p for p in pending if p.key not in known], len(known)
 
     def _keep(
-        self, model: Model, pending: Sequence[_Pending], answers: Answers, place: Place, expected: Spent
+        self, model: Model, pending: Sequence[Pending], answers: Answers, place: Place, expected: Spent
     ) -> tuple[int, int, float]:
         """Counts and keeps what a batch answered."""
         finished = [(pending[index], logits) for index, logits in answers.logits]
@@ -317,31 +325,30 @@ class Answering:
             tally.tokens_fresh += part
             tally.seconds_engine += seconds * count / whole
 
-    def _settle(self, model: Model, finished: Sequence[tuple[_Pending, list[Logits]]]) -> Mapping[Inquiry, int]:
+    def _settle(self, model: Model, finished: Sequence[tuple[Pending, list[Logits]]]) -> Mapping[Inquiry, int]:
         """Keeps the answers of a batch, question by question; a number that is not finite is a failed row.
 
         Returns the tokens that the requests would cost one by one, by question.
         """
         logical = Counter[Inquiry]()
-        groups: dict[int, list[tuple[_Pending, list[Logits]]]] = {}
-        for answered in finished:
-            groups.setdefault(id(answered[0].asked), []).append(answered)
-        for group in groups.values():
-            asked, pending = group[0][0].asked, [p for p, _ in group]
-            logits = [np.stack(read) for read in zip(*(logits for _, logits in group), strict=True)]
-            numbers = pending[0].request.readout.answer(logits)
+        read = {id(pending): logits for pending, logits in finished}
+        for pending in by_question(pending for pending, _ in finished):
+            asked = pending[0].asked
+            logits = [np.stack(vectors) for vectors in zip(*(read[id(p)] for p in pending), strict=True)]
+            numbers = asked.readout.answer(logits)
             failed: NDArray[np.bool_] = np.asarray(~np.isfinite(numbers).all(axis=1))
-            asked.inquiry.settle([p.position for p in pending], np.where(failed[:, None], np.float32(np.nan), numbers))
-            asked.inquiry.count(len(group), int(failed.sum()))
-            tokens = [p.request.tokens for p in pending]
+            numbers[failed] = np.nan
+            keys, tokens = [p.key for p in pending], [p.request.tokens for p in pending]
             tally = self.tally_of(asked.inquiry)
-            tally.asked += len(group)
+            tally.asked += len(pending)
             tally.failed += int(failed.sum())
             logical[asked.inquiry] += sum(tokens)
-            rows = zip(pending, map(tuple, numbers.tolist()), tokens, failed.tolist(), strict=True)
-            found = [(p.key, Answer(values, used)) for p, values, used, fails in rows if not fails]
-            model.store.remember(asked.base, asked.question.title, found, model.name, model.engine.dtype)
-            self._note_failures(asked.question, _NOT_FINITE, [pending[row].key for row in np.flatnonzero(failed).tolist()])
+            keep(model, asked.base, asked.question, keys, numbers, tokens)
+            if asked.rule:
+                numbers = decided(model, asked.question, asked.rule, keys, numbers, tokens)
+            asked.inquiry.settle([p.position for p in pending], numbers)
+            asked.inquiry.count(len(pending), int(failed.sum()))
+            self._note_failures(asked.question, _NOT_FINITE, [keys[row] for row in np.flatnonzero(failed).tolist()])
         self._keep_failures(model)
         return logical
 
@@ -355,44 +362,6 @@ class Answering:
             base = model.question_key(question)
             model.store.remember_failures(base, question.title, keys, reason, model.name, self._terms.node)
         self._failures.clear()
-
-
-def _asked(model: Model, inquiry: Inquiry, labels: str | None) -> _Asked:
-    question = labelled(inquiry.question, labels)
-    prompt = model.prompter.compile(question)
-    return _Asked(inquiry, question, prompt, model.question_key(question))
-
-
-def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:
-    """The token ids of texts, in their order; a text that occurs twice is encoded once."""
-    distinct = list(dict.fromkeys(texts))
-    ids = dict(zip(distinct, model.tokens.ids(model.prompter, distinct), strict=True))
-    return map(ids.__getitem__, texts)
-
-
-def _tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:
-    texts = inputs.texts()
-    ids = _ids(model, list(itertools.chain.from_iterable(texts)))
-    return [list(itertools.islice(ids, len(arguments))) for arguments in texts]
-
-
-def _length(ids: Sequence[Ids]) -> int:
-    return sum(map(len, ids))
-
-
-def truncated(ids: Sequence[Ids], room: int) -> list[Ids]:
-    """Texts cut to `room` tokens together: the longest is cut most, and each cut text keeps its head and its tail."""
-    lengths = [len(text) for text in ids]
-    limit = max(lengths)
-    while sum(min(length, limit) for length in lengths) > room and limit > 0:
-        over = sum(min(length, limit) for length in lengths) - room
-        limit -= max(1, over // len(lengths))
-    cut = []
-    for text in ids:
-        tail = min(len(text), limit) // 2
-        head = min(len(text), limit) - tail
-        cut.append(text if len(text) <= limit else text[:head] + text[len(text) - tail :])
-    return cut
 
 
 def _refuse_overlong(round_: Round) -> None:

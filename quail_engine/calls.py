@@ -6,7 +6,7 @@ and equal arguments have one answer. An `AiCall` is one place in a statement whe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
@@ -56,7 +56,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Example:
-    """A labelled row shown to the model before the question (few-shot)."""
+    """A labelled row: shown to the model before the question (few-shot), or what a decision is fitted to."""
 
     inputs: tuple[str, ...]  # one text an argument
     answer: str  # 'true' or 'false' for JUDGE, a label's text else
@@ -71,7 +71,13 @@ class Question:
     labels: tuple[Label, ...] = ()  # CLASSIFY and TAG; empty when the labels come from a column (see AiCall.labels_argument)
     anchor: int = 0  # argument whose text stands first in a pair, so that its partners share its KV
     instructions: str = ""  # the option of that name: one sentence that explains the task
-    examples: tuple[Example, ...] = ()
+    examples: tuple[Example, ...] = ()  # shown before the question
+    labelled: tuple[Example, ...] = ()  # never shown: how the answers follow from the model's numbers is fitted to these
+
+    @property
+    def zero_shot(self) -> Question:
+        """What the model is asked, where labelled rows decide what becomes of its numbers."""
+        return replace(self, labelled=())
 
     @property
     def title(self) -> str:

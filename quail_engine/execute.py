@@ -7,16 +7,31 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import duckdb
 
 from quail_engine.answering import Answering
-from quail_engine.errors import QuailError, UnreadableError
+from quail_engine.calls import AiCall
+from quail_engine.errors import EngineError, ModelError, QuailError, UnreadableError
 from quail_engine.forecast import Supposing, layout_of
-from quail_engine.plan import Estimate, Figures, Found, PhysicalPlan, PlanTree, Source, as_text, build, explain, lower, optimize
+from quail_engine.plan import (
+    Counted,
+    Estimate,
+    Figures,
+    Found,
+    PhysicalPlan,
+    PlanTree,
+    Source,
+    as_text,
+    build,
+    explain,
+    lower,
+    optimize,
+)
 from quail_engine.progress import Warned
 from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT, ROW, QuestionCount, Resolver, Services
@@ -157,7 +172,22 @@ class _Run:
         return as_text(self._tree(None))
 
     def _tree(self, found: Found | None) -> PlanTree:
+        found = found or Found()
+        counted = {i: replace(found.calls.get(i, Counted()), decision=told) for i, told in self._decisions().items()}
+        found = replace(found, calls={**found.calls, **counted})
         return explain(self._plan, self._query.calls, self._services.settings.model, found)
+
+    def _decisions(self) -> dict[int, str]:
+        """By call, what decides a question with labelled rows."""
+        return {i: self._decision(call) for i, call in enumerate(self._query.calls) if call.question.labelled}
+
+    def _decision(self, call: AiCall) -> str:
+        rule = self._answering.rules.get(call.question)
+        if rule is None:
+            with suppress(ModelError, EngineError):  # a plan is shown where the weights are not
+                rule = self._services.model(call.options.model or self._services.settings.model).rule(call.question)
+        unfitted = f"what will be fitted to {len(call.question.labelled):,} labelled rows, which are asked first"
+        return str(rule) if rule else unfitted
 
     def forecast(self) -> PlanTree:
         """The plan with what it is estimated to cost: it is run, and closed, with answers that are supposed."""
@@ -305,6 +335,9 @@ class _Run:
             rows=rows,
             model=", ".join(models),
             plan=self.plan_text,
+            decided=tuple(
+                dict.fromkeys(f"'{self._query.calls[i].question.title}': {told}" for i, told in self._decisions().items())
+            ),
             warnings=tuple(dict.fromkeys(w for call in self._query.calls for w in call.warnings)),
         )
 

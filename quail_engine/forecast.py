@@ -21,9 +21,11 @@ from quail_engine.answering import Answering, Round, Terms
 from quail_engine.batching.forest import count_tokens, count_work
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task, Template
+from quail_engine.decisions import Rule
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
 from quail_engine.owner import Owner
+from quail_engine.pending import pending_of
 from quail_engine.plan import Alternative, Counted, Estimate, Figures, Layout, Source, Statistics, weakest
 from quail_engine.prompts.request import Request
 from quail_engine.resolve import QuestionCount
@@ -36,8 +38,13 @@ _REMEMBERED_FROM = 32
 """Known answers to a question in a statement from which on their share of TRUE says more than an assumption."""
 
 
+_UNKNOWN_SHARE = Estimate(0.5, Source.ASSUMED)
+
+
 class Supposing(Answering):
     """Answers by supposition. Nothing is asked, nothing is kept; the store is only read."""
+
+    _keeps = False
 
     def __init__(self, settings: Settings, query: Query, asked_before: set[bytes]) -> None:
         """`asked_before`: keys that earlier statements of the same run will have asked by then; this statement's are added."""
@@ -48,9 +55,10 @@ class Supposing(Answering):
         self._asked_before = asked_before
         self._weakest = Source.MEASURED  # of what was supposed so far
         self._reached: dict[Inquiry, Source] = {}  # where it is known from which inputs there are
-        self._known: dict[Inquiry, tuple[int, int]] = {}  # recalled answers, and those of them that are TRUE
+        self._true_of_known: dict[Inquiry, tuple[int, int]] = {}  # recalled answers, and those of them that are TRUE
         self._other_anchor: dict[Inquiry, Work] = {}  # were the other text of a pair first
         self._rooflines: dict[Inquiry, Roofline | None] = {}
+        self._unfitted: set[Question] = set()  # whose labelled rows were counted
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         for inquiry in inquiries:
@@ -60,8 +68,8 @@ class Supposing(Answering):
 
     def share(self, inquiry: Inquiry) -> Estimate:
         """The share of inputs that are TRUE: a hint, else that of the answers that are known, else an assumption."""
-        given = self._shares[inquiry.question]
-        known, true = self._known.get(inquiry, (0, 0))
+        given = self._shares.get(inquiry.question, _UNKNOWN_SHARE)
+        known, true = self._true_of_known.get(inquiry, (0, 0))
         if given.source is Source.ASSUMED and known >= _REMEMBERED_FROM:
             return Estimate(true / known, Source.REMEMBERED)
         return given
@@ -93,14 +101,14 @@ class Supposing(Answering):
         turned = f"the other text first, {{'anchor': {1 - inquiry.question.anchor}}}"
         seconds = of(roofline.seconds(other, self._settings.token_budget), timed) if roofline and other else None
         alternatives = () if other is None else (Alternative(turned, of(round(other.tokens)), seconds),)
-        return Counted(figures, share if count.true is not None else None, count.same_as, alternatives)
+        return Counted(figures, share if count.true is not None else None, same_as=count.same_as, alternatives=alternatives)
 
     def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
         rest, rest_keys = super()._recall(model, inputs, keys, round_)
         found = np.setdiff1d(inputs.positions, rest.positions)
         true = int((inputs.inquiry.numbers(found, 1)[:, 0] >= 0).sum())
-        before, true_before = self._known.get(inputs.inquiry, (0, 0))
-        self._known[inputs.inquiry] = before + len(found), true_before + true
+        before, true_before = self._true_of_known.get(inputs.inquiry, (0, 0))
+        self._true_of_known[inputs.inquiry] = before + len(found), true_before + true
         if not self._asked_before.isdisjoint(rest_keys):
             again = [row for row, key in enumerate(rest_keys) if key in self._asked_before]
             self.tally_of(inputs.inquiry).recalled += len(again)
@@ -108,6 +116,17 @@ class Supposing(Answering):
             others = [row for row, key in enumerate(rest_keys) if key not in self._asked_before]
             rest, rest_keys = rest.take(others), [rest_keys[row] for row in others]
         return rest, rest_keys
+
+    def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Rule | None:
+        """What was fitted before. Where nothing was, labelled rows are counted; what will be fitted to them is not known."""
+        if rule := model.rule(question):
+            self.rules[question] = rule
+        elif question not in self._unfitted:
+            self._unfitted.add(question)
+            before = self._weakest
+            self._ask_labelled(model, inquiry, question)
+            self._weakest = before
+        return rule
 
     def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
         """Counts what would be asked, its tokens by the first part of it, and supposes the answers."""
@@ -129,7 +148,7 @@ class Supposing(Answering):
 
     def _count_tokens(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, scale: float) -> None:
         """Tokens of a round, from those of `part`, which is one of `scale` equal ones."""
-        pending = self._pending(model, inquiries, part)
+        pending = pending_of(model, inquiries, part, self.rules)
         logical = Counter[Inquiry]()
         for p in pending:
             logical[p.asked.inquiry] += p.request.tokens

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from quail_engine.answers import AnswerStore, question_key
+from quail_engine.answers.features import FeatureStore
 from quail_engine.calls import Question
+from quail_engine.decisions import Rule
 from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError
 from quail_engine.prompts.prompter import Prompter
@@ -27,6 +30,7 @@ class Model:
         expected: Callable[[], Roofline | None],
         store: AnswerStore,
         tokens: TokenStore,
+        features: FeatureStore,
     ) -> None:
         """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key. `expected`:
         the roofline of an engine before it is loaded."""
@@ -34,7 +38,9 @@ class Model:
         self.prompter = prompter
         self.store = store
         self.tokens = tokens
+        self.features = features
         self._identity = identity
+        self._rules: dict[Question, Rule] = {}
         self._told: set[Question] = set()  # whose earlier layouts were looked at
         self._load = load
         self._expected = expected
@@ -61,6 +67,17 @@ class Model:
     def question_key(self, question: Question) -> bytes:
         return question_key(*self._identity, self.prompter.layout, question)
 
+    def rule(self, question: Question) -> Rule | None:
+        """What decides a question with labelled rows; None before it was fitted."""
+        if question not in self._rules and (content := self.features.rule(self.question_key(question))):
+            with suppress(ValueError):  # of another version
+                self._rules[question] = Rule.from_bytes(content)
+        return self._rules.get(question)
+
+    def keep_rule(self, question: Question, rule: Rule) -> None:
+        self._rules[question] = rule
+        self.features.keep_rule(self.question_key(question), rule.to_bytes())
+
     def left_behind(self, question: Question) -> int:
         """Stored answers to the question under earlier versions of the layout; told once a question, else 0."""
         name, _, version = self.prompter.layout.rpartition("/")
@@ -74,7 +91,7 @@ class Model:
             self._engine.close()
 
 
-def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore) -> Model:
+def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore, features: FeatureStore) -> Model:
     """A model by name. Heavy imports happen here; weights are not read before the first question."""
     if settings.engine == "mock":
         from quail_engine.engine.mock import MockEngine
@@ -82,9 +99,8 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
         from quail_engine.prompts.bytes import BytePrompter
 
         engine = MockEngine(Rules(settings.mock_fail, settings.mock_margin))
-        return Model(
-            "mock", (engine.weights, engine.precision), BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens
-        )
+        identity = (engine.weights, engine.precision)
+        return Model("mock", identity, BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens, features)
     from quail_engine.engine import load_engine
     from quail_engine.engine.rates import Rates, shape_of
     from quail_engine.models import find
@@ -107,4 +123,5 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
         lambda: rates.expected(settings.dtype),
         store,
         tokens,
+        features,
     )

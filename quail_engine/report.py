@@ -24,6 +24,7 @@ class RunReport:
     rows: int = -1  # rows that the statement wrote; -1 for a query
     model: str = ""
     plan: str = ""
+    decided: tuple[str, ...] = ()  # a question with labelled rows: what decides it, and how well by cross-validation
     warnings: tuple[str, ...] = ()
 
     def __add__(self, other: RunReport) -> RunReport:
@@ -35,8 +36,8 @@ class RunReport:
                 merged["rows"] = two if one < 0 else one if two < 0 else one + two
             elif isinstance(one, str):
                 merged[field.name] = "\n".join(dict.fromkeys(text for text in (one, two) if text))
-            elif field.name == "warnings":
-                merged["warnings"] = tuple(dict.fromkeys(one + two))
+            elif isinstance(one, tuple):
+                merged[field.name] = tuple(dict.fromkeys(one + two))
             else:
                 merged[field.name] = one + two
         return RunReport(**merged)

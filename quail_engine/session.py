@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from quail_engine.answering import Terms
 from quail_engine.answers import AnswerStore
+from quail_engine.answers.features import FeatureStore
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.errors import QuailError, SettingsError, SqlError
 from quail_engine.execute import execute, plans
@@ -52,6 +53,7 @@ class Session:
         self._listener: Listener = listener or Terminal()
         self._store = AnswerStore(settings.answers, settings.engine, lambda text: self._listener(Warned(text)))
         self._tokens = _token_store(settings)
+        self._features = _feature_store(settings)
         self._models: dict[str, Model] = {}
         self._loading = threading.Lock()
         self._owner = Owner(settings.token_budget)
@@ -208,6 +210,7 @@ class Session:
         self._models.clear()
         self._store.close()
         self._tokens.close()
+        self._features.close()
 
     def _services(self, settings: Settings, listener: Listener, node: str = "", refresh: bool = False) -> Services:
         spent = {"run": self._spent_by_run}
@@ -219,7 +222,7 @@ class Session:
     def _model(self, name: str) -> Model:
         with self._loading:
             if name not in self._models:
-                self._models[name] = load_model(name, self.settings, self._store, self._tokens)
+                self._models[name] = load_model(name, self.settings, self._store, self._tokens, self._features)
             return self._models[name]
 
 
@@ -239,10 +242,24 @@ def _versions() -> str:
 
 def _token_store(settings: Settings) -> TokenStore:
     """Rows' token ids lie beside the answers; a mock, and a session without a folder, keeps them in memory."""
-    path = settings.answers.path
-    if settings.engine == "mock" or settings.tokens == "off" or path is None or is_url(path):
+    folder = _beside_answers(settings, "tokens")
+    if settings.engine == "mock" or settings.tokens == "off" or folder is None:
         return TokenStore(None, keep=False)
-    return TokenStore(Path(path).expanduser().absolute().parent / "tokens", keep=settings.tokens == "keep")
+    return TokenStore(folder, keep=settings.tokens == "keep")
+
+
+def _feature_store(settings: Settings) -> FeatureStore:
+    """Features lie beside the answers, a mock's apart."""
+    folder = _beside_answers(settings, "features")
+    if folder and settings.engine == "mock":
+        folder /= "mock"
+    return FeatureStore(folder, settings.feature_bytes, writes=settings.answers.mode == "read_write")
+
+
+def _beside_answers(settings: Settings, name: str) -> Path | None:
+    """A folder beside that of the answers; None where these have none on this machine."""
+    path = settings.answers.path
+    return None if path is None or is_url(path) else Path(path).expanduser().absolute().parent / name
 
 
 def _plan_texts(trees: Sequence[PlanTree]) -> str:

@@ -73,6 +73,7 @@ class Settings:
     cpu_threads: int | None = None  # None: all cores
     answers: AnswersSettings = field(default_factory=AnswersSettings)
     tokens: str = "run"  # run: token ids of the rows on disk until the session ends; keep; off: memory only
+    feature_bytes: int = 1 << 30  # on disk, of the hidden states of calls with labelled rows; 0: none is kept
     threshold: float = 0.5  # AI_FILTER is TRUE at this probability and above
     on_overlong: str = "null"  # null | error | truncate
     max_error_ratio: float = 0.05  # failed / asked above which a statement fails
@@ -193,6 +194,7 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
     for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0), ("sample", 1e-6, 1.0)):
         _number(settings, name, lowest, highest)
+    _number(settings, "feature_bytes", 0, float("inf"), whole=True)
     for name in ("token_budget", "cpu_threads", "max_missing_per_round", "missing_bytes"):
         if getattr(settings, name) is not None:
             _number(settings, name, 1, float("inf"), whole=True)

@@ -21,12 +21,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sql": {"vocabulary"},
     "prompts": {"vocabulary"},
     "answers": {"vocabulary"},
+    "decisions": set(),
     "plan": {"vocabulary", "sql"},
     "batching": {"vocabulary", "prompts"},
     "engine": {"vocabulary", "prompts", "batching"},
     "models": {"vocabulary", "prompts"},
     "lookups": {"vocabulary", "sql"},
-    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models", "lookups"},
+    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models", "lookups", "decisions"},
 }
 
 # Library → where it may be imported; a prefix of a dotted module name.

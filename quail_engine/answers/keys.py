@@ -2,10 +2,11 @@
 
 The question key is the sha256 of a JSON array in ASCII without blanks, whose elements are, in this order: the word
 `quail-question/1`; sha256 of the weights; precision class; profile and layout version; task; the template's parts (texts, and
-numbers for arguments); `[label, description]` pairs in order; the anchor; the instructions; `[[inputs…], answer]` pairs.
+numbers for arguments); `[label, description]` pairs in order; the anchor; the instructions; `[[inputs…], answer]` pairs of the
+examples. Of a question with labelled rows two more follow: the word `quail-decision/1`, and the rows as such pairs.
 
 The answer key is the sha256 of the question key followed by each argument as its length in bytes (8, little-endian) and its
-UTF-8 text. Both are the same in every process and on every machine; a change of either is a new schema of the store.
+UTF-8 text. All keys are the same in every process and on every machine; a change of one is a new schema of the store.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from quail_engine.calls import Question
 
 KEY_BYTES = 32
 _FORMAT = "quail-question/1"
+_DECISION = "quail-decision/1"  # the features of a head, and how rules are fitted, are meant by this version
 
 
 def question_key(weights: str, precision: str, layout: str, question: Question) -> bytes:
@@ -34,6 +36,8 @@ def question_key(weights: str, precision: str, layout: str, question: Question) 
         question.instructions,
         [[list(example.inputs), example.answer] for example in question.examples],
     ]
+    if question.labelled:
+        content += [_DECISION, [[list(row.inputs), row.answer] for row in question.labelled]]
     return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode("ascii")).digest()
 
 
@@ -50,6 +54,11 @@ def answer_key(question_key: bytes, arguments: Sequence[str]) -> bytes:
 def truncated_key(answer_key: bytes) -> bytes:
     """Key of the answer for a row whose texts were cut to fit the model, which is another answer than the whole row's."""
     return hashlib.sha256(b"truncated" + answer_key).digest()
+
+
+def decided_key(question_key: bytes, answer_key: bytes) -> bytes:
+    """Key of the answer that labelled rows make of a zero-shot one: of the question with them, and of the zero-shot answer."""
+    return hashlib.sha256(b"decided" + question_key + answer_key).digest()
 
 
 def answer_keys(question_key: bytes, columns: Sequence[Sequence[bytes]], rows: int) -> list[bytes]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from quail_engine.batching.batch import Batch
 from quail_engine.calls import Question, Task
-from quail_engine.engine.rules import Rules
+from quail_engine.engine.rules import FEATURES, Rules, features
 from quail_engine.prompts.bytes import END, TRUE, Reading
-from quail_engine.prompts.request import Ids, Logits
+from quail_engine.prompts.request import HIDDEN, Ids, Logits
 from quail_engine.roofline import Machine, ModelShape, Roofline
 
 
@@ -46,7 +46,9 @@ class MockEngine:
             self._last, self._values = (question, documents), self._rules.answer(question, documents)
         values = self._values
         if any(value != value for value in values):
-            return np.full(len(rows), np.nan, np.float32)
+            return np.full(FEATURES if rows == HIDDEN else len(rows), np.nan, np.float32)
+        if rows == HIDDEN:
+            return features(documents)
         if question.task is Task.CLASSIFY:
             return _branches(question, values, after, rows)
         margin = values[[label.text for label in question.labels].index(after)] if question.task is Task.TAG else values[0]

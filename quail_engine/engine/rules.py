@@ -7,6 +7,7 @@
 4. Any other question: sha256 of the question and the documents gives a margin spread evenly over (-4, 4).
 5. A classification takes the first label that occurs in a document as a word, in any case; else sha256 picks one. That label
    weighs 3, the others 0; the scores are the softmax of the weights. With output_mode 'multi' every label that occurs applies.
+6. The features of a row, which a decision may be fitted to, say by hash which words its documents have, in any case.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quail_engine.calls import Question, Task
 
 MARGIN = 3.0
 """Margin of a rule that decides; minus that when it says FALSE."""
+
+FEATURES = 256
+"""Numbers of a row's features."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _PLACE = "\x00"  # stands for an argument in the question's text
@@ -85,6 +90,14 @@ def _label(question: Question, documents: tuple[str, ...]) -> int:
 def _occurs(label: str, documents: tuple[str, ...]) -> bool:
     word = re.compile(rf"(?<!\w){re.escape(label)}(?!\w)", re.IGNORECASE)
     return any(word.search(document) for document in documents)
+
+
+def features(documents: tuple[str, ...]) -> NDArray[np.float32]:
+    """1 at the place of each word of four letters or more, in any case, else 0."""
+    found = np.zeros(FEATURES, np.float32)
+    for word in {word for document in documents for word in _WORD.findall(document.casefold())}:
+        found[hashlib.sha256(word.encode()).digest()[0]] = 1
+    return found
 
 
 def _fraction(question: Question, documents: tuple[str, ...]) -> float:

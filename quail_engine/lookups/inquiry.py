@@ -46,6 +46,8 @@ class Inquiry:
         self.width = width
         self.room = room
         self.max_error_ratio = 1.0  # of all calls that share this, the least
+        self.features = False  # whether the hidden features follow each answer's numbers: for who fits a decision to them
+        self.numbers_each = 0  # of the answers that were settled
         self.asked = 0
         self.failed = 0
         self.lock = threading.Lock()
@@ -113,6 +115,7 @@ class Inquiry:
             self._places[positions] = _FAILED
             return
         rows, width = numbers.shape
+        self.numbers_each = width
         if (end := self._used + rows * width) > len(self._numbers):
             self._numbers.resize(max(end, 2 * self._used, 1 << 10), refcheck=False)
         self._numbers[self._used : end] = numbers.reshape(-1)

@@ -85,6 +85,7 @@ def _(call: CallNode) -> dict[str, Any]:
         "level": call.level,
         "same_as": call.same_as,
         "selectivity": as_data(call.selectivity),
+        "decision": call.decision or None,
         "estimate": as_data(call.estimate),
         "happened": as_data(call.happened),
         "error_factor": None if call.happened is None else _factors(call.estimate, call.happened),

@@ -36,6 +36,7 @@ class Counted:
 
     estimate: Figures = field(default_factory=Figures)
     selectivity: Estimate | None = None
+    decision: str = ""
     same_as: int | None = None
     alternatives: tuple[Alternative, ...] = ()
     happened: Figures | None = None
@@ -72,6 +73,7 @@ def _call_node(index: int, call: AiCall, model: str, counted: Counted) -> CallNo
         group=call.group,
         depends=call.depends,
         level=call.level,
+        decision=counted.decision,
         same_as=counted.same_as,
         selectivity=counted.selectivity,
         estimate=counted.estimate,

@@ -93,6 +93,8 @@ def _details(call: CallNode) -> Iterator[str]:
 
 
 def _figures(call: CallNode, indent: str) -> Iterator[str]:
+    if call.decision:
+        yield f"{indent}decided by: {call.decision}"
     if call.same_as is not None:
         yield f"{indent}asks the same as call {call.same_as + 1}, and is counted there"
         return

@@ -69,6 +69,7 @@ class CallNode:
     depends: tuple[str, ...] = ()  # SQL: relations that are joined first
     level: int = 0
     anchor: int | None = None  # argument whose KV its partners share; None where one relation is read
+    decision: str = ""  # what decides where the question has labelled rows
     same_as: int | None = None  # an earlier call that asks the same, and is counted there
     selectivity: Estimate | None = None  # share of inputs for which it is TRUE, as estimated; None: it is no condition
     estimate: Figures = field(default_factory=Figures)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quail_engine.errors import ModelError
-from quail_engine.prompts.request import Ids, Logits
+from quail_engine.prompts.request import HIDDEN, Ids, Logits, Readout
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,25 @@ class TrieReadout:
         numbers = np.stack([sum(shares[read][..., branch] for read, branch in path) for path in self.paths], axis=-1)
         failed = np.any([np.isnan(read).any(axis=-1) for read in logits], axis=0)
         return np.asarray(np.where(failed[..., None], np.float32(np.nan), numbers), np.float32)
+
+
+@dataclass(frozen=True)
+class FeatureReadout:
+    """What another readout gives, and after its numbers the hidden state at the cue, in float16 steps as it is stored."""
+
+    readout: Readout
+
+    @property
+    def suffixes(self) -> tuple[Ids, ...]:
+        return ((), *self.readout.suffixes)
+
+    @property
+    def rows(self) -> tuple[Ids, ...]:
+        return (HIDDEN, *self.readout.rows)
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        features, *others = logits
+        return np.concatenate([self.readout.answer(others), features.astype(np.float16)], axis=-1, dtype=np.float32)
 
 
 def _logsumexp(logits: Logits) -> Logits:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from quail_engine.calls import AiCall, Kind, Label, Question, Task, Template
 from quail_engine.sql.constants import NotConstantError, constant_text, constant_value, key_name
 from quail_engine.sql.dialect import AiFunction, span
-from quail_engine.sql.options import KNOWN, Given, parse_examples, parse_options, split_options
+from quail_engine.sql.options import KNOWN, Given, labelled_rows, parse_examples, parse_options, split_options
 from quail_engine.sql.source import Source
 from quail_engine.sql.template import parse_template, template_of_expression
 
@@ -40,8 +40,8 @@ def extract_call(node: AiFunction, source: Source) -> AiCall:
         raise source.error_at(node, f"{node.name} needs a prompt.", f"{node.name}(PROMPT('Is it urgent? {{0}}', body))")
     given = parse_options(option_nodes, source)
     if kind in (Kind.CLASSIFY, Kind.CLASSIFY_SCORES):
-        return _classify(node, kind, positional, given, option_nodes, source)
-    return _judge(node, kind, positional, given, option_nodes, source)
+        return _classify(node, kind, positional, given, source)
+    return _judge(node, kind, positional, given, source)
 
 
 def _with_labels(positional: list[exp.Expr], named: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -55,7 +55,6 @@ def _judge(
     kind: Kind,
     positional: Sequence[exp.Expr],
     given: Given,
-    option_nodes: Sequence[exp.Expr],
     source: Source,
 ) -> AiCall:
     if given.multi:
@@ -80,7 +79,7 @@ def _judge(
             f"AI_JOIN compares the two sides of a join, and every column in it is of {'.'.join(side)}.",
             "a column of each side, AI_JOIN(PROMPT('Report {0} mentions {1}', a.text, b.term)), or AI_FILTER for one side",
         )
-    question = _question(Task.JUDGE, prompt, (), given, ("true", "false"), node, option_nodes, source)
+    question = _question(Task.JUDGE, prompt, (), given, ("true", "false"), node, source)
     return _call(node, kind, question, prompt, given)
 
 
@@ -108,7 +107,6 @@ def _classify(
     kind: Kind,
     positional: Sequence[exp.Expr],
     given: Given,
-    option_nodes: Sequence[exp.Expr],
     source: Source,
 ) -> AiCall:
     if len(positional) != 2:
@@ -130,7 +128,7 @@ def _classify(
     else:
         labels, labels_argument = (), source.sql(labels_node)
     answers = tuple(label.text for label in labels)
-    question = _question(task, prompt, labels, given, answers, node, option_nodes, source)
+    question = _question(task, prompt, labels, given, answers, node, source)
     return _call(node, kind, question, prompt, given, labels_argument)
 
 
@@ -141,15 +139,14 @@ def _question(
     given: Given,
     answers: Sequence[str],
     node: AiFunction,
-    option_nodes: Sequence[exp.Expr],
     source: Source,
 ) -> Question:
     anchor = given.anchor or 0
     if anchor and anchor >= len(prompt.arguments):
         raise source.error_at(node, f"anchor names argument {anchor}, but the prompt has {len(prompt.arguments)}.")
-    at = option_nodes[0] if option_nodes else node
-    examples = parse_examples(given.examples, len(prompt.arguments), answers, at, source) if given.examples else ()
-    return Question(task, prompt.template, labels, anchor, given.instructions, examples)
+    examples = parse_examples(given, len(prompt.arguments), answers, source)
+    labelled = labelled_rows(examples, given, source)
+    return Question(task, prompt.template, labels, anchor, given.instructions, () if labelled else examples, labelled)
 
 
 def _call(node: AiFunction, kind: Kind, question: Question, prompt: _Prompt, given: Given, labels_argument: str = "") -> AiCall:

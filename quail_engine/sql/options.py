@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _SHARES = ("threshold", "selectivity", "max_error_ratio")
 
+FITTED_FROM = 30
+"""So many different examples are no longer shown to the model: a decision is fitted to them."""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -35,6 +40,7 @@ class Given:
     instructions: str
     examples: tuple[Any, ...]  # as written; `parse_examples` checks them once the prompt is known
     multi: bool  # output_mode 'multi'
+    examples_at: exp.Expr | None  # where they are written
 
 
 def split_options(arguments: Sequence[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -49,6 +55,7 @@ def split_options(arguments: Sequence[exp.Expr]) -> tuple[list[exp.Expr], list[e
 def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
     """Options from the nodes that `split_options` set apart. Raises SqlError for unknown keys and impossible values."""
     values: dict[str, Any] = {}
+    examples_at: exp.Expr | None = None
     for node in nodes:
         for entry in node.expressions if isinstance(node, exp.Struct) else [node]:
             if not isinstance(entry, ENTRIES):
@@ -63,12 +70,14 @@ def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
             except NotConstantError as found:
                 raise source.error_at(found.node, f"Option {key!r} must be a constant.") from None
             _check(key, values[key], entry, source)
+            examples_at = entry.expression if key == "examples" else examples_at
     return Given(
         options=Options(**{k: values[k] for k in values if k in Options.__dataclass_fields__}),
         anchor=values.get("anchor"),
         instructions=values.get("instructions", ""),
         examples=tuple(values.get("examples", ())),
         multi=values.get("output_mode") == "multi",
+        examples_at=examples_at,
     )
 
 
@@ -91,21 +100,45 @@ def _check(key: str, value: Any, entry: exp.Expr, source: Source) -> None:
         raise source.error_at(entry, f"Option {key!r} must be {wanted}, not {value!r}.")
 
 
-def parse_examples(
-    rows: Sequence[Any], arguments: int, answers: Sequence[str], entry: exp.Expr, source: Source
-) -> tuple[Example, ...]:
+def parse_examples(given: Given, arguments: int, answers: Sequence[str], source: Source) -> tuple[Example, ...]:
     """Labelled rows: `input` (a text, or a list with one text an argument) and `answer`, which must be one of `answers`."""
     examples = []
-    for row in rows:
+    for number, row in enumerate(given.examples):
         inputs = row.get("input")
         inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs or ())
         answer = row.get("answer")
         answer = str(answer).lower() if isinstance(answer, bool) else str(answer)
-        if set(row) != {"input", "answer"} or len(inputs) != arguments or answer not in answers:
+        texts = len(inputs) == arguments and all(isinstance(text, str) for text in inputs)
+        if set(row) != {"input", "answer"} or not texts or answer not in answers:
             raise source.error_at(
-                entry,
+                _row_at(given, number),
                 f"An example has 'input' ({arguments} text{'s' if arguments != 1 else ''}) and 'answer' "
                 f"(one of {', '.join(answers)}); this one is {row!r}.",
             )
         examples.append(Example(inputs, answer))
     return tuple(examples)
+
+
+def _row_at(given: Given, number: int) -> exp.Expr:
+    assert given.examples_at is not None, "examples are written somewhere"
+    rows = given.examples_at.expressions
+    return rows[number] if len(rows) == len(given.examples) else given.examples_at
+
+
+def labelled_rows(examples: Sequence[Example], given: Given, source: Source) -> tuple[Example, ...]:
+    """The different examples where these are enough to fit a decision to, in an order that has nothing to do with them, so that
+    the order in which they were written has no part in it; else none. Raises SqlError where all have one answer."""
+    if given.multi or len(set(examples)) < FITTED_FROM:
+        return ()
+    if len({example.answer for example in examples}) < 2:
+        assert given.examples_at is not None, "examples are written somewhere"
+        raise source.error_at(
+            given.examples_at,
+            f"All {len(examples):,} examples have the answer '{examples[0].answer}', so nothing can be learned from them.",
+            "examples of each answer, as many of each as there are among the rows",
+        )
+    return tuple(sorted(set(examples), key=_digest))
+
+
+def _digest(example: Example) -> bytes:
+    return hashlib.sha256(json.dumps([*example.inputs, example.answer]).encode()).digest()

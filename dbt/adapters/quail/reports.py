@@ -30,6 +30,7 @@ class QuailAdapterResponse(AdapterResponse):
     tokens_reused: int | None = None  # whose KV another request had already computed
     tokens_per_second: float | None = None  # fresh tokens a second of engine time; absent when nothing was prefilled
     model: str | None = None
+    decided: list[str] | None = None  # what decides each question with labelled rows; absent where none has
 
     @classmethod
     def of(cls, rows: int, report: RunReport | None) -> QuailAdapterResponse:
@@ -46,6 +47,7 @@ class QuailAdapterResponse(AdapterResponse):
             self.tokens_fresh, self.tokens_reused = report.tokens_fresh, report.tokens_reused
             self.tokens_per_second = report.tokens_per_second or None
             self.model = report.model or None
+            self.decided = list(report.decided) or None
         self._message = _message(self.rows_affected, report)
 
 

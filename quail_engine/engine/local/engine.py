@@ -21,7 +21,7 @@ from quail_engine.engine.local.rows import ROW_STEP, round_up
 from quail_engine.engine.local.throughput import DTYPES, choose
 from quail_engine.engine.local.weights import open_checkpoint
 from quail_engine.engine.rates import Rates, shape_of
-from quail_engine.prompts.request import Logits
+from quail_engine.prompts.request import HIDDEN, Logits
 from quail_engine.roofline import Roofline, Work
 
 _MEMORY_TOKENS = 8_192
@@ -125,7 +125,8 @@ class LocalEngine:
         for rows, members in groups.items():
             wanted = packing.read_rows[members]
             padded = np.concatenate([wanted, np.zeros(round_up(len(wanted), ROW_STEP) - len(wanted), np.int64)])
-            found = readout(self._model, hidden.index_select(0, torch.from_numpy(padded)), rows).numpy()
+            states = hidden.index_select(0, torch.from_numpy(padded))
+            found = (states if rows == HIDDEN else readout(self._model, states, rows)).numpy()
             for member, vector in zip(members, found[: len(members)], strict=True):
                 logits[member] = vector
         return logits

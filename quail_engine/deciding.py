@@ -1,0 +1,105 @@
+"""Answers of questions with labelled rows: the model's zero-shot numbers, decided by a rule that is fitted to those rows.
+
+The zero-shot numbers are ordinary answers, shared with calls that have no labelled rows; what a rule makes of them is kept as
+an answer of its own, so that it is recalled without the rule. Features and rules are kept to fit again without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quail_engine.answers import Answer, decided_key
+from quail_engine.calls import Question, Task
+from quail_engine.decisions import Rule, fit_rule
+from quail_engine.errors import EngineError
+from quail_engine.model import Model
+
+Numbers = NDArray[np.float32]
+Known = dict[bytes, Sequence[float] | Numbers]
+"""Numbers by zero-shot answer key."""
+
+_CHUNK = 1 << 12  # rows whose features are in memory at once
+
+
+def zero_shot(model: Model, keys: Sequence[bytes], since: int, features: bool) -> Known:
+    """What the store knows of these; with `features` followed by the row's features, and only where these are known, too."""
+    return {key: numbers for key, (numbers, _) in _zero_shot(model, keys, since, features)}
+
+
+def _zero_shot(
+    model: Model, keys: Sequence[bytes], since: int, features: bool
+) -> Iterator[tuple[bytes, tuple[Sequence[float] | Numbers, int]]]:
+    """As `zero_shot`, with the request's tokens."""
+    answers = model.store.recall(keys, since)
+    found = model.features.recall(answers) if features else {}
+    for key, answer in answers.items():
+        if not features:
+            yield key, (answer.values, answer.tokens)
+        elif key in found:
+            yield key, (np.concatenate([answer.values, found[key]], dtype=np.float32), answer.tokens)
+
+
+def keep(model: Model, base: bytes, question: Question, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int]) -> None:
+    """Keeps what the model gave under the question's key `base`: rows of numbers, with features after them or without; none of
+    a row that failed, which is NaN."""
+    width = len(question.labels) or 1
+    answered = np.flatnonzero(~np.isnan(numbers[:, 0])).tolist()
+    kept = [keys[row] for row in answered]
+    answers = [
+        Answer(values, tokens[row])
+        for row, values in zip(answered, map(tuple, numbers[answered, :width].tolist()), strict=True)
+    ]
+    model.store.remember(base, question.title, list(zip(kept, answers, strict=True)), model.name, model.engine.dtype)
+    if numbers.shape[1] > width:
+        model.features.remember(kept, numbers[answered, width:])
+
+
+def recalled(model: Model, question: Question, keys: Sequence[bytes], since: int) -> Known:
+    """The decided answers that the store knows."""
+    base = model.question_key(question)
+    own = {decided_key(base, key): key for key in keys}
+    return {own[key]: answer.values for key, answer in model.store.recall(list(own), since).items()}
+
+
+def derived(model: Model, question: Question, rule: Rule, keys: Sequence[bytes], since: int, keeps: bool) -> Known:
+    """The answers that follow from what the store knows, with no request."""
+    known: Known = {}
+    for start in range(0, len(keys), _CHUNK):
+        found = dict(_zero_shot(model, keys[start : start + _CHUNK], since, rule.needs_features))
+        if found:
+            numbers = np.array([vector for vector, _ in found.values()], np.float32)
+            tokens = [used for _, used in found.values()]
+            rows = decided(model, question, rule, list(found), numbers, tokens) if keeps else rule.decide(numbers)
+            known |= zip(found, rows, strict=True)
+    return known
+
+
+def decided(
+    model: Model, question: Question, rule: Rule, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int]
+) -> Numbers:
+    """What the rule makes of rows of numbers (and features), kept as answers; a row of NaN failed, and is not kept."""
+    base = model.question_key(question)
+    found = rule.decide(numbers)
+    rows = zip(keys, map(tuple, found.tolist()), tokens, strict=True)
+    kept = [(decided_key(base, key), Answer(values, used)) for key, values, used in rows if values[0] == values[0]]
+    model.store.remember(base, question.title, kept, model.name)
+    return found
+
+
+def fitted(question: Question, numbers: Numbers) -> Rule:
+    """The rule for a row of numbers and features a labelled row, in their order; NaN where there is no answer.
+
+    Raises EngineError where too few have one.
+    """
+    answers = ["false", "true"] if question.task is Task.JUDGE else [label.text for label in question.labels]
+    labels = np.array([answers.index(row.answer) for row in question.labelled], np.int64)
+    answered = ~np.isnan(numbers).any(axis=1)
+    if len(set(labels[answered].tolist())) < 2:
+        raise EngineError(
+            f"Of the {len(labels):,} labelled rows of '{question.title}' {answered.sum():,} could be read, and not two answers "
+            "are among them: the others are too long for the model or failed. Give shorter ones."
+        )
+    return fit_rule(numbers[answered], labels[answered], len(question.labels) or 1)

@@ -1,0 +1,135 @@
+"""Which rule labelled rows support: the simplest that cross-validation cannot tell from the best.
+
+The candidates are the numbers as they are, Platt calibration, and a head at each of several ridges, which draw it to Platt
+calibration. Each is judged by the log loss of rows that it was not fitted to: unlike accuracy it still tells candidates apart
+on a few dozen rows, and it asks for probabilities that can be believed. Of two kinds the simpler is taken unless the other is
+better by more than one standard error of the difference, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quail_engine.decisions.rule import Numbers, Rule, RuleKind
+from quail_engine.decisions.softmax import Matrix, Parameters, fit, log_softmax, unfitted
+
+_FOLDS = 10
+_RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01)
+"""Of a head. A row's features together have about unit length, so a weight's reach, in log-odds, is about ridge ** -0.5."""
+
+_KEPT_BITS = 16
+"""Of a weight's fraction, of 23. The others hang on the order in which a linear algebra library adds, and so on its threads."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    kind: RuleKind
+    ridge: float
+    loss: Matrix  # a row: minus the log-probability of its label, by a fit that did not see it
+    correct: NDArray[np.bool_]
+
+
+def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
+    """The rule for labelled rows: `width` numbers a row, then its features; a label is the index of its number.
+
+    With one number, the log-odds of TRUE, a label is 1 for TRUE and 0 for FALSE. Rows come in an order that has nothing to do
+    with them, such as that of a hash: folds follow from it, and so does every bit of the rule.
+    """
+    scores, features = _scores(numbers[:, :width].astype(np.float64)), _Features(numbers[:, width:].astype(np.float64))
+    folds = _folds(labels)
+    found = [_judged(kind, ridge, scores, features.reduced, labels, folds) for kind, ridge in _ways(features)]
+    zero_shot, platt, *heads = found
+    kinds = [zero_shot, platt, *([min(heads, key=lambda head: float(head.loss.mean()))] if heads else [])]
+    chosen = _simplest(kinds)
+    parameters = _fitted(chosen.kind, chosen.ridge, scores, features.reduced, labels)
+    weights = _rounded(features.whole(parameters.weights) if chosen.kind is RuleKind.HEAD else np.zeros((0, scores.shape[1])))
+    bias = parameters.bias - (features.mean @ weights if len(weights) else 0.0)
+    if width == 1:
+        weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]
+    share = float(chosen.correct.mean())
+    return Rule(
+        chosen.kind,
+        float(_rounded(np.array(parameters.scale))),
+        _rounded(bias),
+        weights,
+        rows=len(labels),
+        accuracy=share,
+        error=float(np.sqrt(share * (1 - share) / len(labels))),
+        zero_shot_accuracy=float(zero_shot.correct.mean()),
+    )
+
+
+def _scores(numbers: Matrix) -> Matrix:
+    """A score a class: of one number, the log-odds of TRUE, half of it for TRUE and half against FALSE."""
+    return np.hstack([-numbers / 2, numbers / 2]) if numbers.shape[1] == 1 else numbers
+
+
+class _Features:
+    """Features of the labelled rows, each made to have mean 0 and deviation 1, and their dimensions cut to the rows' number."""
+
+    def __init__(self, features: Matrix) -> None:
+        self.mean = features.mean(axis=0)
+        deviation = features.std(axis=0)
+        used = deviation > 1e-6
+        self._unit = np.where(used, 1 / np.where(used, deviation, 1.0), 0.0) / np.sqrt(max(1, int(used.sum())))
+        left, lengths, self._axes = np.linalg.svd((features - self.mean) * self._unit, full_matrices=False)
+        self.reduced: Matrix = left * lengths  # the rows in the axes of the space that they span: nothing is lost
+
+    def whole(self, weights: Matrix) -> Matrix:
+        """Weights of the features as they were given, from those of `reduced`."""
+        return np.asarray(self._unit[:, None] * (self._axes.T @ weights))
+
+
+def _ways(features: _Features) -> Iterator[tuple[RuleKind, float]]:
+    yield RuleKind.ZERO_SHOT, 0.0
+    yield RuleKind.PLATT, 0.0
+    if features.reduced.size:
+        yield from ((RuleKind.HEAD, ridge) for ridge in _RIDGES)
+
+
+def _folds(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A fold a row: each class is dealt out in the order of the rows, one class after the other."""
+    folds = np.empty(len(labels), np.int64)
+    folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % _FOLDS
+    return folds
+
+
+def _judged(
+    kind: RuleKind, ridge: float, scores: Matrix, features: Matrix, labels: NDArray[np.int64], folds: NDArray[np.int64]
+) -> _Candidate:
+    logs = np.empty_like(scores)
+    for fold in range(_FOLDS):
+        seen, unseen = folds != fold, folds == fold
+        fitted = _fitted(kind, ridge, scores[seen], features[seen], labels[seen])
+        logs[unseen] = log_softmax(fitted.logits(scores[unseen], features[unseen]))
+    return _Candidate(kind, ridge, -logs[np.arange(len(labels)), labels], logs.argmax(axis=1) == labels)
+
+
+def _fitted(kind: RuleKind, ridge: float, scores: Matrix, features: Matrix, labels: NDArray[np.int64]) -> Parameters:
+    """Parameters for all features, whether the kind uses them or not."""
+    nothing = unfitted(scores.shape[1], features.shape[1])
+    if kind is RuleKind.ZERO_SHOT:
+        return nothing
+    platt = fit(scores, features[:, :0], labels, ridge, unfitted(scores.shape[1], 0))
+    start = Parameters(platt.scale, platt.bias, nothing.weights)
+    return start if kind is RuleKind.PLATT else fit(scores, features, labels, ridge, start)
+
+
+def _simplest(kinds: list[_Candidate]) -> _Candidate:
+    """The first, in that order, that is not worse than the best by more than one standard error of the difference."""
+    best = min(kinds, key=lambda candidate: float(candidate.loss.mean()))
+    for candidate in kinds:
+        worse = candidate.loss - best.loss
+        if worse.mean() <= worse.std() / np.sqrt(len(worse)):
+            return candidate
+    raise AssertionError("the best is not worse than itself")
+
+
+def _rounded(values: Matrix) -> Matrix:
+    """Float32 numbers with the last bits of their fraction cleared."""
+    mask = np.int32(-1 << (23 - _KEPT_BITS))
+    return np.asarray((values.astype(np.float32).view(np.int32) & mask).view(np.float32), np.float64)

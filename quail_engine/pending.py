@@ -1,0 +1,111 @@
+"""From inputs that wait to requests: texts become token ids, cut where they are too long, and a question its prompt."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from quail_engine.calls import Question
+from quail_engine.decisions import Rule
+from quail_engine.lookups import Inquiry
+from quail_engine.model import Model
+from quail_engine.prompts.prompter import Prompt
+from quail_engine.prompts.readout import FeatureReadout
+from quail_engine.prompts.request import Ids, Readout, Request
+from quail_engine.waiting import Inputs, labelled
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as one model is asked it, for one inquiry."""
+
+    inquiry: Inquiry
+    question: Question
+    prompt: Prompt
+    readout: Readout
+    base: bytes  # key of the question as the model sees it, without labelled rows
+    rule: Rule | None  # what becomes of the numbers, where the question has labelled rows
+
+
+class Pending(NamedTuple):  # a named tuple: one is made for every row
+    """One request, and the input that waits for its answer."""
+
+    asked: Asked
+    position: int
+    key: bytes
+    request: Request
+
+
+def pending_of(
+    model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, rules: Mapping[Question, Rule]
+) -> list[Pending]:
+    """The requests of a part of what waits, in its order; `rules` has those of questions with labelled rows."""
+    numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
+    ids = _ids(model, list(itertools.chain.from_iterable(texts)))
+    questions: dict[tuple[int, str | None], Asked] = {}
+    pending = []
+    for number, position, key, arguments, list_ in zip(numbers, positions, keys, texts, labels, strict=True):
+        asked = questions.get((number, list_))
+        if asked is None:
+            asked = questions[number, list_] = _asked(model, inquiries[number], list_, rules)
+        own = list(itertools.islice(ids, len(arguments)))
+        fits = length_of(own) <= asked.prompt.room
+        request = asked.prompt.request(own if fits else truncated(own, asked.prompt.room))
+        pending.append(Pending(asked, position, key, request._replace(readout=asked.readout)))
+    return pending
+
+
+def by_question(pending: Iterable[Pending]) -> list[list[Pending]]:
+    """Requests of one question and inquiry together."""
+    groups: dict[int, list[Pending]] = {}
+    for one in pending:
+        groups.setdefault(id(one.asked), []).append(one)
+    return list(groups.values())
+
+
+def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Question, Rule]) -> Asked:
+    question = labelled(inquiry.question, labels)
+    seen = question.zero_shot
+    prompt = model.prompter.compile(seen)
+    rule = rules.get(question)
+    features = inquiry.features or (rule is not None and rule.needs_features)
+    readout = FeatureReadout(prompt.readout) if features else prompt.readout
+    return Asked(inquiry, question, prompt, readout, model.question_key(seen), rule)
+
+
+def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:
+    """The token ids of texts, in their order; a text that occurs twice is encoded once."""
+    distinct = list(dict.fromkeys(texts))
+    ids = dict(zip(distinct, model.tokens.ids(model.prompter, distinct), strict=True))
+    return map(ids.__getitem__, texts)
+
+
+def tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:
+    """The token ids of each input's texts."""
+    texts = inputs.texts()
+    ids = _ids(model, list(itertools.chain.from_iterable(texts)))
+    return [list(itertools.islice(ids, len(arguments))) for arguments in texts]
+
+
+def length_of(ids: Sequence[Ids]) -> int:
+    """Tokens of an input's texts together."""
+    return sum(map(len, ids))
+
+
+def truncated(ids: Sequence[Ids], room: int) -> list[Ids]:
+    """Texts cut to `room` tokens together: the longest is cut most, and each cut text keeps its head and its tail."""
+    lengths = [len(text) for text in ids]
+    limit = max(lengths)
+    while sum(min(length, limit) for length in lengths) > room and limit > 0:
+        over = sum(min(length, limit) for length in lengths) - room
+        limit -= max(1, over // len(lengths))
+    cut = []
+    for text in ids:
+        tail = min(len(text), limit) // 2
+        head = min(len(text), limit) - tail
+        cut.append(text if len(text) <= limit else text[:head] + text[len(text) - tail :])
+    return cut

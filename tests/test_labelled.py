@@ -1,0 +1,272 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
+"""Labelled rows in SQL: what is asked and what is not, what is kept, and that nothing but the rows themselves matters."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import quail_engine
+from quail_engine import Connection, QuailError
+from quail_engine.sql.options import FITTED_FROM
+
+QUESTION = "Is the review positive?"
+ROWS = 50
+_WORDS = {True: "great lovely superb charming brilliant", False: "awful boring horrid dreadful clumsy"}
+
+
+def review(seed: int, positive: bool) -> str:
+    """A text whose words tell its label: what the mock's features know, and its answers do not."""
+    chosen = random.Random(seed)
+    filler, telling = ["movie", "film", "plot", "actor", "scene", "music"], _WORDS[positive].split()
+    return " ".join([*chosen.choices(filler, k=3), *chosen.sample(telling, 2), f"number{seed}"])
+
+
+def labelled(count: int, first: int = 1_000) -> list[tuple[str, bool]]:
+    return [(review(first + i, i % 2 == 0), i % 2 == 0) for i in range(count)]
+
+
+def literal(rows: Sequence[tuple[str, object]]) -> str:
+    shown = {True: "true", False: "false"}
+    return "[" + ", ".join(f"{{'input': '{text}', 'answer': {shown.get(answer, repr(answer))}}}" for text, answer in rows) + "]"
+
+
+def positive(rows: Sequence[tuple[str, object]], function: str = "AI_FILTER", options: str = "") -> str:
+    return f"{function}('{QUESTION}', body, {{'examples': {literal(rows)}{options}}})"
+
+
+@pytest.fixture
+def open_reviews(tmp_path: Path) -> Iterator[Callable[..., Connection]]:
+    """Connections with the table `reviews`: ROWS texts, of which every other one is positive."""
+    opened: list[Connection] = []
+
+    def connect(**options: object) -> Connection:
+        con = quail_engine.connect(engine="mock", **{"answers": str(tmp_path / ".quail" / "answers"), **options})
+        opened.append(con)
+        values = ", ".join(f"('{review(i, i % 2 == 0)}', {i % 2 == 0})" for i in range(ROWS))
+        con.sql(f"create table reviews as from (values {values}) v(body, truth)")
+        return con
+
+    yield connect
+    for con in opened:
+        con.close()
+
+
+@pytest.fixture
+def con(open_reviews: Callable[..., Connection]) -> Connection:
+    return open_reviews()
+
+
+def right(con: Connection, call: str) -> float:
+    return float(con.sql(f"select avg(({call} = truth)::int) as share from reviews").column("share")[0].as_py())
+
+
+def scores(con: Connection, rows: Sequence[tuple[str, object]]) -> pa.Table:
+    return con.sql(f"select body, {positive(rows, 'AI_SCORE')} as s from reviews order by body")
+
+
+def test_a_head_learns_what_the_model_does_not_say(con: Connection) -> None:
+    assert right(con, f"AI_FILTER('{QUESTION}', body)") < 0.7
+    assert con.report.asked == ROWS
+    assert con.report.decided == ()
+    assert right(con, positive(labelled(64))) > 0.9
+    # The numbers of these rows are known, but not their features; those of the labelled rows are not known either.
+    assert con.report.asked == 64 + ROWS
+    (decided,) = con.report.decided
+    assert decided.startswith(f"'{QUESTION} {{0}}': head fitted to 64 labelled rows, CV accuracy ")
+    assert f"decided by: {decided.split(': ', 1)[1]}" in con.report.plan
+
+
+def test_nothing_is_asked_twice(con: Connection) -> None:
+    first = scores(con, labelled(64))
+    assert con.report.asked == 64 + ROWS
+    assert scores(con, labelled(64)) == first
+    assert (con.report.asked, con.report.recalled) == (0, ROWS)
+    # The zero-shot answers came along.
+    con.sql(f"select AI_SCORE('{QUESTION}', body) from reviews")
+    assert (con.report.asked, con.report.recalled) == (0, ROWS)
+
+
+def test_one_labelled_row_more_asks_that_row_alone(con: Connection) -> None:
+    scores(con, labelled(64))
+    scores(con, labelled(65))
+    assert (con.report.asked, con.report.recalled) == (1, 64 + ROWS)
+    scores(con, labelled(40))
+    assert (con.report.asked, con.report.recalled) == (0, 40 + ROWS)
+
+
+def test_a_corrected_label_asks_nothing(con: Connection) -> None:
+    rows = labelled(64)
+    scores(con, rows)
+    scores(con, [(rows[0][0], not rows[0][1]), *rows[1:]])
+    assert (con.report.asked, con.report.recalled) == (0, 64 + ROWS)
+
+
+def test_the_order_of_rows_changes_not_a_bit(open_reviews: Callable[..., Connection]) -> None:
+    rows, results = labelled(64), []
+    for seed in range(3):
+        con = open_reviews(answers=None, token_budget=random.Random(seed).choice([700, 5_000]))
+        shuffled = random.Random(seed).sample(rows, len(rows)) + rows[: seed * 5]  # a row that is given twice counts once
+        con.sql(f"create or replace table reviews as from reviews order by hash(body || {seed})")
+        results.append(scores(con, shuffled))
+    assert results[0] == results[1] == results[2]
+
+
+def test_the_filter_is_the_score_at_the_threshold(con: Connection) -> None:
+    rows = labelled(64)
+    for threshold in (0.2, 0.5, 0.9):
+        options = f", 'threshold': {threshold}"
+        sql = f"select count(*) filter (where {positive(rows, options=options)} <> ({positive(rows, 'AI_SCORE')} >= {threshold})) as different from reviews"
+        assert con.sql(sql).column("different").to_pylist() == [0]
+
+
+def test_another_process_fits_nothing_and_asks_nothing(open_reviews: Callable[..., Connection], tmp_path: Path) -> None:
+    con = open_reviews()
+    first, told = scores(con, labelled(64)), con.report.decided
+    con.close()
+    again = open_reviews()
+    assert scores(again, labelled(64)) == first
+    assert (again.report.asked, again.report.recalled, again.report.decided) == (0, ROWS, told)
+    scores(again, labelled(65))
+    assert again.report.asked == 1, "features are on disk"
+    again.close()
+    shutil.rmtree(tmp_path / ".quail" / "features")
+    without = open_reviews()
+    assert scores(without, labelled(64)) == first, "decided answers need no features"
+    assert without.report.asked == 0
+    scores(without, labelled(66))
+    assert without.report.asked == 66 + ROWS, "to decide otherwise, features are asked for again"
+
+
+def test_answers_that_are_read_only_or_off_decide_the_same(open_reviews: Callable[..., Connection], tmp_path: Path) -> None:
+    results = [
+        scores(open_reviews(answers={"path": str(tmp_path / mode), "mode": mode}), labelled(64))
+        for mode in ("read_only", "off")
+    ]
+    results.append(scores(open_reviews(feature_bytes=0), labelled(64)))
+    assert results[0] == results[1] == results[2]
+    assert not (tmp_path / "features").exists()
+    assert not (tmp_path / ".quail" / "features").exists()
+
+
+def test_calls_with_other_rows_stand_beside_each_other(con: Connection) -> None:
+    rows = labelled(64)
+    turned = [(text, not answer) for text, answer in rows]
+    sql = f"select {positive(rows)} as a, {positive(turned)} as b, AI_SCORE('{QUESTION}', body) as c, truth from reviews"
+    table = con.sql(sql)
+    assert con.report.asked == 64 + ROWS, "they share their zero-shot requests"
+    a, b = table.column("a").to_pylist(), table.column("b").to_pylist()
+    assert sum(x != y for x, y in zip(a, b, strict=True)) > 0.9 * ROWS
+    assert len(con.report.decided) == 2
+
+
+def test_labels_have_a_head(con: Connection) -> None:
+    rows = [(text, "good" if answer else "bad") for text, answer in labelled(64)]
+    call = f"(body, ['good', 'bad', 'neither'], {{'examples': {literal(rows)}}})"
+    sql = f"select AI_CLASSIFY{call} as label, AI_CLASSIFY_SCORES{call} as scores, truth from reviews"
+    table = con.sql(sql)
+    assert con.report.asked == 64 + ROWS
+    found = list(zip(*(table.column(name).to_pylist() for name in ("label", "scores", "truth")), strict=True))
+    assert sum(label == ("good" if truth else "bad") for label, _, truth in found) > 0.9 * ROWS
+    for label, weights, _ in found:
+        assert abs(sum(weight for _, weight in weights) - 1) < 1e-9
+        assert max(weights, key=lambda pair: pair[1])[0] == label
+
+
+def test_pairs_have_a_head(con: Connection) -> None:
+    def pair(i: int) -> tuple[str, str]:
+        return f"first{i} alpha", f"second{i} {'alpha' if i % 2 else 'omega'}"
+
+    rows = ", ".join(f"{{'input': ['{pair(i)[0]}', '{pair(i)[1]}'], 'answer': {str(i % 2 == 1).lower()}}}" for i in range(60))
+    con.sql(
+        "create table sides as "
+        + " union all ".join(
+            f"select '{a}' as a, '{b}' as b, {i % 2 == 1} as truth" for i in range(100, 120) for a, b in [pair(i)]
+        )
+    )
+    sql = f"select count(*) filter (where AI_FILTER(PROMPT('Are {{0}} and {{1}} alike?', a, b), {{'examples': [{rows}]}}) = truth) as n from sides"
+    assert con.sql(sql).column("n").to_pylist() == [20]
+    assert con.report.asked == 60 + 20
+
+
+def test_too_few_rows_are_shown_instead(con: Connection) -> None:
+    few = labelled(FITTED_FROM - 1)
+    con.sql(f"select {positive(few)} from reviews")
+    assert con.report.asked == ROWS
+    assert con.report.decided == ()
+    con.sql(f"select {positive([*few, few[0]])} from reviews")
+    assert con.report.decided == (), "a row that is given twice is one row"
+    con.sql(f"select {positive(labelled(FITTED_FROM))} from reviews")
+    assert con.report.asked == FITTED_FROM + ROWS
+    assert len(con.report.decided) == 1
+
+
+def test_several_labels_at_once_are_shown_examples(con: Connection) -> None:
+    rows = [(text, "good" if answer else "bad") for text, answer in labelled(40)]
+    con.sql(f"select AI_CLASSIFY(body, ['good', 'bad'], {{'examples': {literal(rows)}, 'output_mode': 'multi'}}) from reviews")
+    assert (con.report.asked, con.report.decided) == (ROWS, ())
+
+
+def test_nothing_is_asked_of_labelled_rows_that_no_row_needs(con: Connection) -> None:
+    con.sql(f"select {positive(labelled(64))} from reviews where body = 'none'")
+    assert con.report.asked == 0
+    plan = con.explain(f"select {positive(labelled(64))} from reviews")
+    assert "decided by: what will be fitted to 64 labelled rows, which are asked first" in plan
+    assert f"{64 + ROWS} requests" in plan
+    assert con.sql(f"explain select {positive(labelled(64))} from reviews").num_rows
+    assert con.report.asked == 0
+
+
+def test_a_refresh_asks_the_labelled_rows_again(con: Connection) -> None:
+    call = f"select {positive(labelled(64))} from reviews"
+    con.sql(call)
+    con._session.start_run()
+    con.sql(call, refresh=True)
+    assert con.report.asked == 64 + ROWS
+    con.sql(call, refresh=True)
+    assert con.report.asked == 0
+
+
+def test_labelled_rows_that_fail_are_left_out(open_reviews: Callable[..., Connection]) -> None:
+    con = open_reviews(mock_fail="number1001")
+    assert right(con, positive(labelled(64))) > 0.9
+    assert con.report.failed == 1
+    assert "fitted to 63 labelled rows" in con.report.decided[0]
+    broken = open_reviews(mock_fail="number1", answers=None)
+    with pytest.raises(QuailError, match=r"Of the 64 labelled rows of 'Is the review positive\? \{0\}' 0 could be read"):
+        right(broken, positive(labelled(64)))
+
+
+def test_rows_that_fail_are_null(open_reviews: Callable[..., Connection]) -> None:
+    con = open_reviews(mock_fail="number7", max_error_ratio=0.5)
+    table = con.sql(f"select body from reviews where {positive(labelled(64))} is null")
+    assert table.column("body").to_pylist() == [review(7, False)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message", "underlined"),
+    [
+        ([(text, True) for text, _ in labelled(40)], "All 40 examples have the answer 'true'", None),
+        ([*labelled(40), ("odd", "maybe")], "one of true, false", "{'input': 'odd', 'answer': 'maybe'}"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_asked(
+    con: Connection, rows: list[tuple[str, object]], message: str, underlined: str | None
+) -> None:
+    with pytest.raises(QuailError, match=message) as error:
+        con.sql(f"select {positive(rows)} from reviews")
+    assert con.report.asked == 0
+    line, marker = str(error.value).split("\n")[1:3]
+    assert line[marker.index("^") : marker.rindex("^") + 1] == (underlined or literal(rows))
+
+
+def test_a_table_filled_by_other_labelled_rows_was_asked_something_else(con: Connection) -> None:
+    text = f"create table t as select {positive(labelled(64))} as a from reviews"
+    con._session.keep_prompts("t", text, None)
+    assert con._session.prompt_change("t", text) is None
+    assert con._session.prompt_change("t", f"create table t as select {positive(labelled(65))} as a from reviews") is not None
