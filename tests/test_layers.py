@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sql": {"vocabulary"},
     "prompts": {"vocabulary"},
     "answers": {"vocabulary"},
-    "decisions": set(),
+    "decisions": {"vocabulary"},
     "plan": {"vocabulary", "sql"},
     "batching": {"vocabulary", "prompts"},
     "engine": {"vocabulary", "prompts", "batching"},
