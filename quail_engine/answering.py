@@ -55,6 +55,7 @@ class Tally:
 
     asked: int = 0
     recalled: int = 0
+    sampled: int = 0  # of the asked
     failed: int = 0
     overlong: int = 0
     tokens_fresh: int = 0

@@ -18,6 +18,7 @@ from quail_engine.answering import Answering
 from quail_engine.calls import AiCall
 from quail_engine.errors import EngineError, ModelError, QuailError, UnreadableError
 from quail_engine.forecast import Supposing, layout_of
+from quail_engine.inquiries import Inquiries, Services
 from quail_engine.plan import (
     Counted,
     Estimate,
@@ -26,6 +27,7 @@ from quail_engine.plan import (
     PhysicalPlan,
     PlanTree,
     Source,
+    Statistics,
     as_text,
     build,
     explain,
@@ -34,8 +36,9 @@ from quail_engine.plan import (
 )
 from quail_engine.progress import Warned
 from quail_engine.report import RunReport
-from quail_engine.resolve import RESULT, ROW, QuestionCount, Resolver, Services
+from quail_engine.resolve import RESULT, ROW, QuestionCount, Resolver
 from quail_engine.sql import Form, Query, Statement, analyze, quoted, render, render_written, settled, split
+from quail_engine.survey import survey
 from quail_engine.wording import Deliver, Recorder, Written, in_own_words, not_read
 
 _numbers = itertools.count(1)
@@ -155,17 +158,21 @@ class _Run:
         self._cursor = cursor
         self._query = query = settled(query, self._columns_of)
         self._deliver = cursor.deliver
-        plan = optimize(build(query), services.settings.disable_rules)
-        self._plan: PhysicalPlan = lower(plan, f"__quail_answers_{next(_numbers)}")
+        self._tables = f"__quail_answers_{next(_numbers)}"
+        self._plan = self._planned(Statistics.of(query))
         self._answering = answering
-        self._resolver = Resolver(services, cursor, query, self._plan, answering)
+        self._inquiries = Inquiries(services, query, self._plan.apart, answering)
+        self._counted: list[
+            QuestionCount
+        ] = []  # what each call met; empty until the statement has run, as for one without rows
+        self._rows = 0  # that were answered
         self._begun = time.perf_counter()
         self.happened: list[Figures] = []  # what each call met and cost, in text order; empty until the statement has run
 
     @property
     def tags(self) -> Sequence[str]:
         """The look-ups' names, one a call."""
-        return self._resolver.tags
+        return self._inquiries.tags
 
     @property
     def plan_text(self) -> str:
@@ -203,16 +210,26 @@ class _Run:
     def _supposed(self, supposing: Supposing) -> Found:
         _check(self._cursor, self._query, self.tags)
         names = dict.fromkeys(call.options.model or self._services.settings.model for call in self._query.calls)
+        counted: list[QuestionCount] = []
         layouts = tuple(layout_of(self._services.model(name)) for name in names)
         if not self._query.empty and self._query.form is not Form.DESCRIBE:
             with _transaction(self._cursor.cursor):
-                self._resolver.resolve(_names(self._cursor, self._query), False)
+                resolver = self._resolver(samples=False)
+                resolver.resolve(_names(self._cursor, self._query), False)
                 self._cursor.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
-        counted = {i: supposing.counted(count) for i, count in enumerate(self._resolver.counted())}
-        return Found(counted, layouts, estimated=True)
+                counted = resolver.counted()
+        return Found({i: supposing.counted(count) for i, count in enumerate(counted)}, layouts, estimated=True)
 
     def close(self) -> None:
-        self._resolver.close()
+        self._inquiries.close()
+
+    def _planned(self, statistics: Statistics) -> PhysicalPlan:
+        return lower(optimize(build(self._query, statistics), self._services.settings.disable_rules), self._tables)
+
+    def _resolver(self, samples: bool = True) -> Resolver:
+        """What runs the plan that is made of the statement's own rows. For use inside of its transaction."""
+        self._plan = self._planned(survey(self._query, self._cursor, self._inquiries, samples))
+        return Resolver(self._cursor, self._query, self._plan, self._inquiries)
 
     def run(self) -> RunReport:
         for warning in dict.fromkeys(w for call in self._query.calls for w in call.warnings):
@@ -230,13 +247,15 @@ class _Run:
             return -1
         names = _names(self._cursor, self._query)
         if query.form is Form.DESCRIBE or query.empty:
-            self._deliver(query.head + render(query, self._resolver.tags, {}, names) + query.tail)
+            self._deliver(query.head + render(query, self.tags, {}, names) + query.tail)
             return -1
         if query.form is Form.CREATE_VIEW:
             self._refuse_or_warn_view()
         with _transaction(self._cursor.cursor):
-            self._resolver.resolve(names, self._numbered)
-            rows = -1 if query.form in (Form.QUERY, Form.SUMMARIZE) else self._write()
+            resolver = self._resolver()
+            resolver.resolve(names, self._numbered)
+            self._counted, self._rows = resolver.counted(), resolver.rows
+            rows = -1 if query.form in (Form.QUERY, Form.SUMMARIZE) else self._write(resolver)
         if query.form in (Form.QUERY, Form.SUMMARIZE):
             order = f" ORDER BY {ROW}" if self._numbered else ""
             self._deliver(f"{query.head}SELECT {self._columns(names)} FROM {RESULT}{order}")
@@ -262,7 +281,7 @@ class _Run:
                 len(head.rstrip()) - len(head),
                 "EXPLAIN for the plan alone, or con.explain(sql, analyze=True) from Python",
             )
-        sql = render(self._query, self._resolver.tags, {}, _names(self._cursor, self._query))
+        sql = render(self._query, self.tags, {}, _names(self._cursor, self._query))
         theirs = self._cursor.execute(self._query.head + sql + self._query.tail).fetchall()
         supposing = Supposing(self._services.settings, self._query, set())
         plan = _Run(self._services, self._cursor, self._query, supposing).forecast()
@@ -281,10 +300,10 @@ class _Run:
             )
         self._services.listener(Warned("A view cannot hold an AI call, so a table was stored in its place."))
 
-    def _write(self) -> int:
+    def _write(self, resolver: Resolver) -> int:
         """Runs the user's own statement over the result table; returns the number of rows it wrote."""
         if self._query.written:
-            return self._write_once()
+            return self._write_once(resolver)
         if self._query.replaced:
             self._drop_view(self._query.replaced)
         count = self._cursor.execute(f"{self._query.head}SELECT * FROM {RESULT}{self._query.tail}").fetchall()
@@ -299,11 +318,11 @@ class _Run:
         if any(view == last and set(here) <= set(places) for *places, view in views.fetchall()):
             self._cursor.execute(f"DROP VIEW {'.'.join(map(quoted, name))}")
 
-    def _write_once(self) -> int:
+    def _write_once(self, resolver: Resolver) -> int:
         """Runs an UPDATE or DELETE over the answers that its SELECT gathered."""
         self._cursor.execute(f"DROP TABLE {RESULT}")
-        with self._resolver.replaying():
-            count = self._cursor.execute(render_written(self._resolver.query, self._resolver.tags)).fetchall()
+        with resolver.replaying():
+            count = self._cursor.execute(render_written(resolver.query, self.tags)).fetchall()
         return _count(count)
 
     @cached_property
@@ -314,18 +333,19 @@ class _Run:
 
     def _columns(self, names: list[str]) -> str:
         """The result's columns under the names that the query gives them: a table cannot have one name twice."""
-        wanted = self._cursor.sql(render(self._query, self._resolver.tags, {}, names)).columns
+        wanted = self._cursor.sql(render(self._query, self.tags, {}, names)).columns
         have = [column for column in self._cursor.sql(f"FROM {RESULT}").columns if column != ROW]
         return ", ".join(f"{quoted(h)} AS {quoted(w)}" if h != w else quoted(h) for h, w in zip(have, wanted, strict=True))
 
     def _report(self, rows: int) -> RunReport:
-        tally = self._resolver.tally
-        self.happened = [_happened(count) for count in self._resolver.counted()]
+        tally = self._inquiries.tally
+        self.happened = list(map(_happened, self._counted))
         models = dict.fromkeys(call.options.model or self._services.settings.model for call in self._query.calls)
         return RunReport(
-            calls=self._resolver.rows,
+            calls=self._rows,
             asked=tally.asked,
             recalled=tally.recalled,
+            sampled=tally.sampled,
             failed=tally.failed,
             overlong=tally.overlong,
             tokens_fresh=tally.tokens_fresh,

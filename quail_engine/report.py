@@ -13,7 +13,7 @@ class RunReport:
     calls: int = 0  # rows that look-ups and answer tables answered in the last round
     asked: int = 0  # distinct requests sent to the engine
     recalled: int = 0  # distinct inputs answered from the store
-    sampled: int = 0  # of the asked, those asked for statistics only
+    sampled: int = 0  # of the asked, those of a sample that chose an order; most of them the rows need anyway
     pruned: int = 0  # inputs that the naive plan would have asked, and this one did not
     failed: int = 0  # asked, without an answer
     overlong: int = 0  # longer than the model's context; NULL, or truncated

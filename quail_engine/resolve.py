@@ -7,7 +7,7 @@ user's transaction.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -15,14 +15,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from quail_engine.answering import Answering, Tally, Terms
+from quail_engine.answering import Tally
 from quail_engine.errors import QuailError
-from quail_engine.lookups import Arguments, Inquiry, StatementLookUps, least_margin
-from quail_engine.model import Model
-from quail_engine.owner import Owner
+from quail_engine.inquiries import Inquiries
+from quail_engine.lookups import Arguments, Inquiry, least_margin
 from quail_engine.plan import AskStep, PhysicalPlan
-from quail_engine.progress import Listener
-from quail_engine.settings import Settings
 from quail_engine.sql import (
     Query,
     RowLimit,
@@ -47,17 +44,6 @@ ROW = "__quail_row"
 
 
 @dataclass(frozen=True)
-class Services:
-    """What a statement needs from its session."""
-
-    settings: Settings
-    model: Callable[[str], Model]  # loads a model by name on first use
-    owner: Owner  # of the engines, which statements share
-    listener: Listener
-    terms: Terms
-
-
-@dataclass(frozen=True)
 class QuestionCount:
     """What one call of a statement met and cost."""
 
@@ -73,37 +59,20 @@ class QuestionCount:
 class Resolver:
     """The AI calls of one statement, answered step by step as its plan says."""
 
-    def __init__(
-        self,
-        services: Services,
-        cursor: Recorder,
-        query: Query,
-        plan: PhysicalPlan,
-        answering: Answering,
-    ) -> None:
-        self._services = services
+    def __init__(self, cursor: Recorder, query: Query, plan: PhysicalPlan, inquiries: Inquiries) -> None:
         self._cursor = cursor
         # Each call with what it waits for.
-        self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders))
+        self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders, plan.rounds.sampled))
         self._plan = plan
         self._limit = plan.first.limit if plan.first else None
-        self._answering = answering
-        self._look_ups = StatementLookUps(query.calls, services.settings, self._limit.calls if self._limit else ())
+        self._inquiries = inquiries
+        self._look_ups = inquiries.look_ups
         self._joined: dict[int, int] = {}  # inputs answered through answer tables, by call
         self._looked_up: dict[str, int] = {}  # rows looked up in the run that made the result, by tag
         self._candidates = 0  # rows at which a LIMIT's rounds looked last
         self._rows_met: dict[str, int] = {}  # by tag, in the run that looked up most: DuckDB stops where one condition refuses
         self._shown_levels: set[int] = set()  # levels at which the result's rows were asked about
         self._known_first = False
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """The look-ups' names, one a call."""
-        return self._look_ups.tags
-
-    @property
-    def tally(self) -> Tally:
-        return self._answering.tally
 
     @property
     def rows(self) -> int:
@@ -114,17 +83,14 @@ class Resolver:
         """What each call met and cost so far, in text order."""
         counted: list[QuestionCount] = []
         first: dict[Inquiry, int] = {}
-        for i in range(len(self.tags)):
+        for i in range(len(self._inquiries.tags)):
             inquiry = self._look_ups.inquiry(i)
-            rows = self._joined.get(i, self._rows_met.get(self.tags[i], 0))
-            tally, same_as = self._answering.tally_of(inquiry), first.setdefault(inquiry, i)
+            rows = self._joined.get(i, self._rows_met.get(self._inquiries.tags[i], 0))
+            tally, same_as = self._inquiries.tally_of(inquiry), first.setdefault(inquiry, i)
             inputs, true = self._look_ups.inputs(i), self._look_ups.true(i)
             stops = self.query.calls[i].group is not None or bool(self._limit and i in self._limit.deciding)
             counted.append(QuestionCount(inquiry, rows, inputs, true, tally, None if same_as == i else same_as, stops))
         return counted
-
-    def close(self) -> None:
-        self._look_ups.close()
 
     def resolve(self, names: list[str], numbered: bool) -> None:
         """Leaves the query's rows in the table RESULT, every one of their calls answered.
@@ -155,7 +121,7 @@ class Resolver:
         """
         wanted, spent = limit.rows + limit.offset, 0
         while True:
-            sql = candidates_query(self.query, limit, self.tags, names, wanted + spent // _WASTE)
+            sql = candidates_query(self.query, limit, self._inquiries.tags, names, wanted + spent // _WASTE)
             table = self._cursor.sql(sql).to_arrow_table()
             self._candidates = table.num_rows
             open_rows = self._first_open(limit, table)
@@ -166,7 +132,7 @@ class Resolver:
                 columns = [pa.array(column, pa.string()) for column in zip(*inputs, strict=True)]
                 self._look_ups.inquiry(call).meet(columns, len(inputs))
             spent += len(open_rows)
-            self._answer(self._look_ups.missing())
+            self._inquiries.answer(self._look_ups.missing())
 
     def _first_open(self, limit: RowLimit, table: pa.Table) -> list[tuple[int, int, Arguments]]:
         """The rows that have an open question: their number, the first such call, and what it is about."""
@@ -182,7 +148,7 @@ class Resolver:
 
     def _rounds(self, names: list[str], numbered: bool) -> None:
         """Runs the query level by level until a run that made the result table noted nothing."""
-        sql = render(self.query, self.tags, self._plan.tables, names)
+        sql = render(self.query, self._inquiries.tags, self._plan.tables, names)
         levels = self._plan.rounds.levels
         last = max(0, levels - 1)
         level, settled = 0, levels == 0
@@ -203,7 +169,7 @@ class Resolver:
                 missing = self._missing_of_shown(self._limit)
             if missing:
                 self._refuse_without_end(turn, missing)
-                self._answer(missing)
+                self._inquiries.answer(missing)
                 settled = True
             elif keep:
                 return self._drop_asides()
@@ -214,7 +180,7 @@ class Resolver:
 
     def _keep(self, names: list[str], numbered: bool) -> None:
         """Makes the result table of what is known so far."""
-        sql = result_query(self.query, self._limit, self.tags, self._plan.tables, names, self._known_first)
+        sql = result_query(self.query, self._limit, self._inquiries.tags, self._plan.tables, names, self._known_first)
         kept = f"SELECT *, row_number() OVER () AS {ROW} FROM ({sql})" if numbered else sql
         self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {kept}").fetchall()
         self._looked_up = self._look_ups.rows
@@ -234,7 +200,7 @@ class Resolver:
             numbers = [n for n, shown in enumerate(limit.shown) if self.query.calls[shown.call].level == level]
             self._look_ups.start_only([limit.shown[n].call for n in numbers])
             try:
-                self._drain(lookups_query(self.query, limit, numbers, self.tags, RESULT))
+                self._drain(lookups_query(self.query, limit, numbers, self._inquiries.tags, RESULT))
             finally:
                 self._look_ups.stop()
             if missing := self._look_ups.missing():
@@ -255,11 +221,6 @@ class Resolver:
                 f"After {turn} runs this statement still finds texts that it did not have before, as it does when random() or "
                 "another volatile value stands in a view or macro that it reads. Store that part in a table first."
             )
-
-    def _answer(self, missing: list[Inquiry]) -> None:
-        for name in dict.fromkeys(inquiry.model for inquiry in missing):
-            inquiries = [inquiry for inquiry in missing if inquiry.model == name]
-            self._answering.answer(self._services.model(name), inquiries)
 
     @contextmanager
     def _answer_tables(self) -> Iterator[None]:
@@ -283,7 +244,7 @@ class Resolver:
         inquiry = self._look_ups.inquiry(step.ask.call)
         positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
         while inquiry.waits:
-            self._answering.answer(self._services.model(inquiry.model), [inquiry])
+            self._inquiries.answer([inquiry])
             positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
         self._joined[step.ask.call] = len(pairs)
         least = least_margin(self._look_ups.threshold(step.ask.call))

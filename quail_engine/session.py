@@ -22,6 +22,7 @@ from quail_engine.budgets import Budgets, Spent
 from quail_engine.errors import QuailError, SettingsError, SqlError
 from quail_engine.execute import execute, plans
 from quail_engine.fingerprints import Fingerprint, PromptChange
+from quail_engine.inquiries import Services
 from quail_engine.lookups import register
 from quail_engine.model import Model, load_model
 from quail_engine.owner import Owner
@@ -30,7 +31,7 @@ from quail_engine.plan_page import plan_page
 from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
-from quail_engine.resolve import RESULT, Services
+from quail_engine.resolve import RESULT
 from quail_engine.settings import Settings, is_url
 from quail_engine.sql import contains_ai, mentions_ai
 from quail_engine.sql.dialects import DIALECTS, Transpiled, transpile

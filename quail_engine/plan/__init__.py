@@ -6,7 +6,7 @@ from quail_engine.plan.logical import LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
-from quail_engine.plan.statistics import CallStatistics, Estimate, Source, Statistics
+from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics
 from quail_engine.plan.text import as_text, number
 from quail_engine.plan.tree import (
     Alternative,
@@ -28,6 +28,7 @@ __all__ = [
     "AskStep",
     "CallNode",
     "CallStatistics",
+    "ConjunctionStatistics",
     "Counted",
     "Estimate",
     "Figures",

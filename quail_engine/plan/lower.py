@@ -20,4 +20,5 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         tables[condition.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
     first = FirstRows(plan.stop) if plan.stop else None
-    return PhysicalPlan(tuple(steps), first, Rounds(plan.rest.calls, levels, plan.rest.orders))
+    rounds = Rounds(plan.rest.calls, levels, plan.rest.orders, plan.statistics.sampled(plan.query))
+    return PhysicalPlan(tuple(steps), first, rounds)

@@ -44,6 +44,7 @@ class Rounds:
     calls: tuple[int, ...]
     levels: int  # number of levels; 0 when no call is left to look up
     orders: tuple[Order, ...] = ()  # conditions of one AND, each asked where those before it are TRUE
+    sampled: tuple[int, ...] = ()  # calls that were asked about some rows before it was their turn
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class PhysicalPlan:
     asks: tuple[AskStep, ...]
     first: FirstRows | None
     rounds: Rounds
+
+    @property
+    def apart(self) -> tuple[int, ...]:
+        """Calls that note nothing in rounds: they are asked about the rows that a LIMIT needs, and no others."""
+        return self.first.limit.calls if self.first else ()
 
     @property
     def tables(self) -> dict[int, str]:

@@ -67,7 +67,12 @@ class Statistics:
     def of(cls, query: Query) -> Statistics:
         """What the text alone says: hints, else assumptions."""
         calls = tuple(CallStatistics(_hinted(call)) for call in query.calls)
-        return cls(calls, tuple(_of_order(order, calls) for order in query.conjunctions))
+        return cls(calls, tuple(_of_order(c.conjuncts, calls) for c in query.conjunctions))
+
+    def sampled(self, query: Query) -> tuple[int, ...]:
+        """The calls that a sample of the rows was asked."""
+        found = zip(query.conjunctions, self.conjunctions, strict=True)
+        return tuple(i for c, known in found if known.truths for conjunct in c.conjuncts for i in conjunct.calls)
 
     def of_order(self, order: Order) -> ConjunctionStatistics:
         """Of the conditions of an AND, by what is known of their calls."""

@@ -1,6 +1,6 @@
 """The SQL front end: the only package that knows SQL syntax. Text in, `Query` out, and text again with look-ups in it."""
 
-from quail_engine.sql.conjuncts import Conjunct, Order, ordered
+from quail_engine.sql.conjuncts import Conjunct, Conjunction, Order, RowSpace, ordered
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
@@ -12,11 +12,14 @@ from quail_engine.sql.render import (
     OPEN,
     aside_columns,
     candidates_query,
+    counts_query,
     lookups_query,
     pairs_query,
     render,
     render_written,
     result_query,
+    sample_query,
+    threshold_query,
 )
 from quail_engine.sql.source import quoted
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
@@ -27,16 +30,19 @@ __all__ = [
     "LOOK_UPS",
     "OPEN",
     "Conjunct",
+    "Conjunction",
     "Form",
     "Order",
     "PairSpace",
     "Query",
     "RowLimit",
+    "RowSpace",
     "Statement",
     "analyze",
     "aside_columns",
     "candidates_query",
     "contains_ai",
+    "counts_query",
     "label_of",
     "labels_problem",
     "lookups_query",
@@ -47,6 +53,8 @@ __all__ = [
     "render",
     "render_written",
     "result_query",
+    "sample_query",
     "settled",
     "split",
+    "threshold_query",
 ]

@@ -16,6 +16,7 @@ from quail_engine.calls import AiCall
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped
+from quail_engine.sql.pairs import readable_ctes
 from quail_engine.sql.scopes import holds_ai, operands, unwrapped
 
 # Between a condition and its call: here a call is asked about other rows than those that the condition is about.
@@ -41,15 +42,32 @@ Order = tuple[Conjunct, ...]
 """Conditions of one AND, in the order in which they are asked."""
 
 
-def find_conjunctions(tree: exp.Expr, nodes: Sequence[AiFunction]) -> tuple[Order, ...]:
+@dataclass(frozen=True)
+class RowSpace:
+    """The rows that an AND is asked about, as one query can list them. Spans are offsets into the query's text."""
+
+    ctes: tuple[tuple[int, int], ...]  # the CTEs that the relation can read
+    source: tuple[int, int]  # FROM
+    conditions: tuple[tuple[int, int], ...]  # the AND's conditions that ask nothing
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """The conditions of one AND that ask."""
+
+    conjuncts: Order  # in the order of the text
+    space: RowSpace | None  # None where the rows cannot be listed before something is asked
+
+
+def find_conjunctions(tree: exp.Expr, nodes: Sequence[AiFunction]) -> tuple[Conjunction, ...]:
     """The ANDs of which more than one condition asks, in text order: those that are the whole condition of a clause."""
     found = []
-    for condition in _conditions(tree):
+    for clause, condition in _conditions(tree):
         parts = [part for part in operands(condition, exp.And) if holds_ai(part)]
         conjuncts = tuple(conjunct for part in parts if (conjunct := _conjunct(part, nodes)) is not None)
         if len(conjuncts) > 1:
-            found.append(conjuncts)
-    return tuple(sorted(found, key=lambda order: order[0].start))
+            found.append(Conjunction(conjuncts, _row_space(clause)))
+    return tuple(sorted(found, key=lambda conjunction: conjunction.conjuncts[0].start))
 
 
 def conjunct_of(part: exp.Expr, nodes: Sequence[AiFunction]) -> Conjunct:
@@ -84,14 +102,34 @@ def _before(order: Order) -> Iterator[tuple[int, int]]:
             return
 
 
-def _conditions(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The whole conditions of WHERE, ON, QUALIFY and FILTER; not of HAVING, where a call may be GROUP BY's to the byte."""
+def _conditions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """WHERE, ON, QUALIFY and FILTER with their whole conditions.
+
+    Not HAVING, where a call may have to be that of GROUP BY, to the byte.
+    """
     for clause in tree.find_all(exp.Where, exp.Qualify, exp.Join):
         if isinstance(clause, exp.Qualify) and isinstance(clause.parent, exp.Select) and grouped(clause.parent):
             continue
         condition = clause.args.get("on") if isinstance(clause, exp.Join) else clause.this
         if isinstance(condition, exp.Expr):
-            yield condition
+            yield clause, condition
+
+
+def _row_space(clause: exp.Expr) -> RowSpace | None:
+    """Of a WHERE over one relation, whose rows depend on no answer and on no row of a query around."""
+    select = clause.parent
+    if not isinstance(clause, exp.Where) or not isinstance(select, exp.Select) or select.args.get("joins"):
+        return None
+    source, ctes = select.args.get("from_"), readable_ctes(select)
+    if source is None or not has_span(source) or ctes is None or select.args.get("laterals"):
+        return None
+    kept = [part for part in operands(clause.this, exp.And) if not holds_ai(part)]
+    parts = (source, *kept)
+    if any(holds_ai(part) or not has_span(part) or part.find(exp.TableSample) for part in parts):
+        return None
+    if any(item_of(column) is not None for part in parts for column in part.find_all(exp.Column)):
+        return None  # a listing has no select item that a condition could name
+    return RowSpace(tuple(map(span, ctes)), span(source), tuple(map(span, kept)))
 
 
 def _conjunct(part: exp.Expr, nodes: Sequence[AiFunction]) -> Conjunct | None:

@@ -69,7 +69,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall, source: Source) -> P
         return None
     if any(item_of(column) is not None for column in _of_joins(select)):
         return None  # the listing has no select item that a condition could name
-    ctes = _readable_ctes(select)
+    ctes = readable_ctes(select)
     outer = place.join if place.join is not None and not is_inner(place.join) else None
     listed = _of_outer_join(outer, select, source) if outer is not None else _of_inner_joins(select)
     if ctes is None or listed is None:
@@ -198,7 +198,7 @@ def _only_conjuncts_ask(select: exp.Select) -> bool:
     return not holds_ai(select.args["from_"].this)
 
 
-def _readable_ctes(select: exp.Select) -> list[exp.CTE] | None:
+def readable_ctes(select: exp.Select) -> list[exp.CTE] | None:
     """The CTEs that a listing can name; None where it would need one that asks, or FROM could read a row of an outer query."""
     node: exp.Expr | None = select
     while node is not None:

@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from quail_engine.calls import AiCall
 from quail_engine.errors import SqlError, UnreadableError
 from quail_engine.sql.aliases import note_aliases
-from quail_engine.sql.conjuncts import Order, find_conjunctions
+from quail_engine.sql.conjuncts import Conjunction, find_conjunctions
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
 from quail_engine.sql.existence import Group, group_of
@@ -45,7 +45,7 @@ class Query:
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
     pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
-    conjunctions: tuple[Order, ...]  # the ANDs of which several conditions ask, in text order
+    conjunctions: tuple[Conjunction, ...]  # the ANDs of which several conditions ask, in text order
     limit: RowLimit | None  # the query may stop as soon as it has this many rows
     groups: tuple[Group | None, ...]  # for each call, what names its group; `settled` tells the calls, when DuckDB can be asked
     empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked

@@ -7,6 +7,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from quail_engine.calls import AiCall, Kind, Task
+from quail_engine.sql.conjuncts import Conjunction, RowSpace
 from quail_engine.sql.limit import RowLimit, Shown
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query
@@ -152,6 +153,53 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     source = _edited(query.text, space.source, [*_replaced(query, stands), *inner])
     with_ = f"WITH {ctes} " if ctes else ""
     return f"{with_}SELECT DISTINCT {columns} {source} WHERE {' AND '.join(conditions)}"
+
+
+def counts_query(query: Query, conjunction: Conjunction) -> str:
+    """A query for one row of counts: rows that an AND is asked about, and, for each of its calls, distinct inputs and the mean
+    bytes of their texts; the calls in the order of the conditions."""
+    columns = []
+    for i in _calls_of(conjunction):
+        texts = _inputs(query, i, ())
+        known = " AND ".join(f"{text} IS NOT NULL" for text in texts) or "TRUE"
+        columns.append(f"count(DISTINCT CASE WHEN {known} THEN {_hash(texts)} END)")
+        columns.append(f"avg(CASE WHEN {known} THEN {' + '.join(f'strlen({text})' for text in texts) or '0'} END)")
+    return _listed(query, conjunction.space, f"SELECT count(*), {', '.join(columns)}")
+
+
+def threshold_query(query: Query, conjunction: Conjunction, rows: int) -> str:
+    """A query for the greatest of the `rows` least hashes of an AND's different inputs: up to it they are a uniform sample."""
+    hashes = _listed(query, conjunction.space, f"SELECT DISTINCT {_hash_of_inputs(query, conjunction)} AS h")
+    return f"SELECT max(h) FROM ({hashes} ORDER BY h LIMIT {rows})"
+
+
+def sample_query(query: Query, conjunction: Conjunction, threshold: int, tags: Sequence[str]) -> str:
+    """A query for the sample up to a hash: for each different input of an AND, which of the conditions are TRUE."""
+    stands = {i: _look_up(query, i, tags) for i in _calls_of(conjunction)}
+    truths = ", ".join(f"({_spliced(query, conjunct.span, stands)}) IS TRUE" for conjunct in conjunction.conjuncts)
+    hashed = _hash_of_inputs(query, conjunction)
+    return _listed(query, conjunction.space, f"SELECT DISTINCT {hashed}, {truths}", f"{hashed} <= {threshold}")
+
+
+def _calls_of(conjunction: Conjunction) -> list[int]:
+    return [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return f"hash({', '.join(texts) or '0'})"
+
+
+def _hash_of_inputs(query: Query, conjunction: Conjunction) -> str:
+    return _hash(list(dict.fromkeys(text for i in _calls_of(conjunction) for text in _inputs(query, i, ()))))
+
+
+def _listed(query: Query, space: RowSpace | None, select: str, *conditions: str) -> str:
+    """A query over the rows of a space."""
+    assert space is not None, "rows that cannot be listed"
+    ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
+    where = [*(f"({query.text[start:end]})" for start, end in space.conditions), *conditions]
+    with_ = f"WITH {ctes} " if ctes else ""
+    return f"{with_}{select} {query.text[slice(*space.source)]}{' WHERE ' if where else ''}{' AND '.join(where)}"
 
 
 def _answered(query: Query, tags: Sequence[str], tables: Mapping[int, str]) -> list[Edit]:

@@ -22,7 +22,9 @@ def order_conjuncts(plan: LogicalPlan) -> LogicalPlan:
     free = set(plan.rest.calls)
     found = zip(plan.query.conjunctions, plan.statistics.conjunctions, strict=True)
     orders = tuple(
-        ordered_conjuncts(plan, order, known) for order, known in found if free.issuperset(i for c in order for i in c.calls)
+        ordered_conjuncts(plan, conjunction.conjuncts, known)
+        for conjunction, known in found
+        if free.issuperset(i for conjunct in conjunction.conjuncts for i in conjunct.calls)
     )
     stop = plan.stop
     if stop is not None and len(stop.conjuncts) > 1:

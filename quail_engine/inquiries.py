@@ -1,0 +1,76 @@
+"""The AI calls of one statement: their look-ups, and the answers to what these are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from quail_engine.answering import Answering, Tally, Terms
+from quail_engine.lookups import Inquiry, StatementLookUps
+from quail_engine.model import Model
+from quail_engine.owner import Owner
+from quail_engine.progress import Listener
+from quail_engine.settings import Settings
+from quail_engine.sql import Query
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a statement needs from its session."""
+
+    settings: Settings
+    model: Callable[[str], Model]  # loads a model by name on first use
+    owner: Owner  # of the engines, which statements share
+    listener: Listener
+    terms: Terms
+
+
+class Inquiries:
+    """Of one statement: `look_ups` note what is missing while DuckDB runs, `answer` has it answered between two runs."""
+
+    def __init__(self, services: Services, query: Query, apart: Sequence[int], answering: Answering) -> None:
+        """`apart` are calls that note nothing in rounds."""
+        self.services = services
+        self.look_ups = StatementLookUps(query.calls, services.settings, apart)
+        self._answering = answering
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """The look-ups' names, one a call."""
+        return self.look_ups.tags
+
+    @property
+    def tally(self) -> Tally:
+        return self._answering.tally
+
+    def tally_of(self, inquiry: Inquiry) -> Tally:
+        return self._answering.tally_of(inquiry)
+
+    def answer(self, missing: Sequence[Inquiry]) -> None:
+        """Raises BudgetError before anything is asked, EngineError when too many requests failed."""
+        for name in dict.fromkeys(inquiry.model for inquiry in missing):
+            inquiries = [inquiry for inquiry in missing if inquiry.model == name]
+            self._answering.answer(self.services.model(name), inquiries)
+
+    def gather(self, calls: Sequence[int], run: Callable[[], None]) -> None:
+        """Repeats a run, in which these calls note what is missing, until nothing is."""
+        missing = None
+        while missing is None or missing:
+            self.look_ups.start_only(calls)
+            try:
+                run()
+            finally:
+                self.look_ups.stop()
+            missing = self.look_ups.missing()
+            self.answer(missing)
+
+    def sample(self, calls: Sequence[int], run: Callable[[], None]) -> None:
+        """`gather`, counted as a sample."""
+        tallies = [self.tally_of(inquiry) for inquiry in dict.fromkeys(map(self.look_ups.inquiry, calls))]
+        before = [tally.asked for tally in tallies]
+        self.gather(calls, run)
+        for tally, asked in zip(tallies, before, strict=True):
+            tally.sampled += tally.asked - asked
+
+    def close(self) -> None:
+        self.look_ups.close()

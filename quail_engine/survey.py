@@ -1,0 +1,94 @@
+"""Statistics of a statement, measured before it is planned: counts by DuckDB, selectivities by asking a sample of the rows.
+
+Only ANDs of which more than one condition asks are looked at: nothing else has an order to choose. A sample is uniform over the
+different inputs, and the same whenever the rows are. Its answers are kept like all others, so of what is asked for it only that
+is lost which the chosen order would not have asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quail_engine.inquiries import Inquiries
+from quail_engine.plan import CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics
+from quail_engine.settings import Settings
+from quail_engine.sql import Conjunction, Query, counts_query, sample_query, threshold_query
+from quail_engine.wording import Recorder
+
+_LEAST_ROWS, _MOST_ROWS = 64, 256  # of a sample, where the settings do not say
+_ROWS_A_SAMPLED = 32  # among so many rows one is sampled, within these limits
+_WORTH = 8  # rows a sampled one from which on a sample is taken: asking all of fewer costs less than knowing an order saves
+
+
+def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) -> Statistics:
+    """What can be known of the query's conditions before they are asked. Runs inside the statement's transaction.
+
+    Without `samples` nothing is asked.
+    """
+    known = Statistics.of(query)
+    if "order_conjuncts" in inquiries.services.settings.disable_rules:
+        return known
+    calls, conjunctions = list(known.calls), list(known.conjunctions)
+    for number, conjunction in enumerate(query.conjunctions):
+        if _has_choice(query, conjunction):
+            rows = _count(query, conjunction, cursor, calls)
+            found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED))
+            conjunctions[number] = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples else found
+    return Statistics(tuple(calls), tuple(conjunctions))
+
+
+def _has_choice(query: Query, conjunction: Conjunction) -> bool:
+    """Whether the order of an AND is ours to choose, and its rows can be listed."""
+    calls = [query.calls[i] for conjunct in conjunction.conjuncts for i in conjunct.calls]
+    inside = any(one.start < other.start and other.end <= one.end for one in calls for other in calls)
+    stops = query.limit is not None and bool(query.limit.conjuncts) and not query.written  # asks as it goes
+    return conjunction.space is not None and not (inside or stops or any(call.options.order for call in calls))
+
+
+def _count(query: Query, conjunction: Conjunction, cursor: Recorder, calls: list[CallStatistics]) -> int:
+    """Counts rows and inputs of an AND. Fills in `calls`, returns the rows."""
+    rows, *counts = cursor.execute(counts_query(query, conjunction)).fetchall()[0]
+    indexes = [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+    for i, inputs, text_bytes in zip(indexes, counts[::2], counts[1::2], strict=True):
+        measured = [Estimate(float(value or 0), Source.MEASURED) for value in (inputs, text_bytes)]
+        calls[i] = replace(calls[i], inputs=measured[0], text_bytes=measured[1])
+    return int(rows)
+
+
+def _sampled(
+    query: Query,
+    conjunction: Conjunction,
+    cursor: Recorder,
+    inquiries: Inquiries,
+    calls: Sequence[CallStatistics],
+    known: ConjunctionStatistics,
+) -> ConjunctionStatistics:
+    """What is known of an AND, and what a sample of its rows tells, where it is worth its price."""
+    wanted = inquiries.services.settings.sample_rows
+    assert known.rows is not None, "rows are counted first"
+    rows = min(_MOST_ROWS, max(_LEAST_ROWS, int(known.rows.value) // _ROWS_A_SAMPLED)) if wanted is None else wanted
+    unknown = sum(estimate.source is Source.ASSUMED for estimate in known.selectivities)
+    if unknown < 2 or not rows or known.rows.value < _WORTH * rows or _refused(conjunction, calls, inquiries.services.settings):
+        return known
+    threshold = cursor.execute(threshold_query(query, conjunction, rows)).fetchall()[0][0]
+    sql = sample_query(query, conjunction, threshold, inquiries.tags)
+    inquiries.sample([i for c in conjunction.conjuncts for i in c.calls], lambda: _drain(cursor, sql))
+    truths = tuple(tuple(row[1:]) for row in sorted(cursor.execute(sql).fetchall()))
+    selectivities = tuple(
+        Estimate(sum(row[i] for row in truths) / len(truths), Source.MEASURED) if e.source is not Source.HINTED else e
+        for i, e in enumerate(known.selectivities)
+    )
+    return replace(known, selectivities=selectivities, truths=truths)
+
+
+def _refused(conjunction: Conjunction, calls: Sequence[CallStatistics], settings: Settings) -> bool:
+    """Whether a budget will refuse what the statement asks first, whatever the order: then nothing is asked before."""
+    budget = settings.max_requests
+    limits = [limit for limit in (budget.statement, budget.model, budget.run) if limit is not None]
+    inputs = [max(inputs.value for i in c.calls if (inputs := calls[i].inputs)) for c in conjunction.conjuncts]
+    return bool(limits) and min(inputs) > min(limits)
+
+
+def _drain(cursor: Recorder, sql: str) -> None:
+    cursor.execute(sql).fetchall()
