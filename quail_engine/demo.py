@@ -25,8 +25,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 from rich.text import Text
 
-from quail_engine.accuracy import Accuracy
 from quail_engine.errors import ModelError, QuailError
+from quail_engine.quality.accuracy import Accuracy
 
 if TYPE_CHECKING:
     from quail_engine.models import Progress as PullProgress

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from quail_engine import demo
-from quail_engine.accuracy import Accuracy, wilson
 from quail_engine.errors import ModelError, QuailError
+from quail_engine.quality.accuracy import Accuracy, wilson
 
 SEEDS = demo.source() / "seeds"
 WRITTEN_BEFORE_ANY_MODEL = {

@@ -27,7 +27,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"vocabulary", "prompts", "batching"},
     "models": {"vocabulary", "prompts"},
     "lookups": {"vocabulary", "sql"},
-    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models", "lookups", "decisions"},
+    "quality": {"vocabulary", "prompts", "batching", "engine", "models"},
+    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models", "lookups", "decisions", "quality"},
 }
 
 # Library → where it may be imported; a prefix of a dotted module name.

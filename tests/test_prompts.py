@@ -240,7 +240,7 @@ class Characters:
         return [(0xF0001 + self.words.index(t),) if t in self.words else tuple(map(ord, t)) for t in texts]
 
     def encode_markers(self, text: str) -> Ids:
-        return tuple(ord(c) for c in text.replace(PROFILE.stop, chr(self.stop)))
+        return tuple(ord(c) for c in text.replace(PROFILE.wrapper.stop, chr(self.stop)))
 
 
 def prompter(profile: Profile = PROFILE, context: int = 2_000) -> ChatPrompter:
@@ -251,16 +251,20 @@ def written(question: Question, *texts: str, profile: Profile = PROFILE) -> list
     """A request's segments as text, the chat's markers written out; the wrapper before the first turn left out."""
     model = prompter(profile)
     segments = model.compile(question).request(model.encode(texts)).segments
-    plain = ["".join(map(chr, ids)).replace(chr(Characters.stop), profile.stop) for ids in segments]
-    assert plain[0].startswith(profile.system)
-    return [plain[0].removeprefix(profile.system), *plain[1:]]
+    plain = ["".join(map(chr, ids)).replace(chr(Characters.stop), profile.wrapper.stop) for ids in segments]
+    assert plain[0].startswith(profile.wrapper.system)
+    return [plain[0].removeprefix(profile.wrapper.system), *plain[1:]]
 
 
 def judge(*parts: str | int, **changes: Any) -> Question:
     return Question(Task.JUDGE, Template(parts), **changes)
 
 
-PLAIN = replace(
+def with_layout(profile: Profile, **changes: str) -> Profile:
+    return replace(profile, layout=replace(profile.layout, **changes))
+
+
+PLAIN = with_layout(
     PROFILE,
     block="{name}:\n{text}",
     judge="{documents}\n\n{question}\nTRUE or FALSE?",
@@ -268,7 +272,7 @@ PLAIN = replace(
     whole="{template}\n\nTRUE or FALSE?",
 )
 """A profile for tests of the mechanism, which a better layout of the real one does not change."""
-U, A = PLAIN.user, PLAIN.assistant
+U, A = PLAIN.wrapper.user, PLAIN.wrapper.assistant
 
 
 def test_a_trailing_placeholder_is_taken_away() -> None:
@@ -311,7 +315,7 @@ def test_a_template_without_arguments_is_one_segment() -> None:
 
 
 def test_inline_rendering_puts_the_separator_where_white_space_was() -> None:
-    inline = replace(PLAIN, judge="{template}\nTRUE or FALSE?")
+    inline = with_layout(PLAIN, judge="{template}\nTRUE or FALSE?")
     assert written(judge("Does  ", 0, " \n mention ", 0), "doc", profile=inline) == [
         f"{U}Does\n",
         "doc",
@@ -335,12 +339,13 @@ def test_examples_are_turns_before_the_first_segment_ends() -> None:
     examples = (Example(("fire",), "true"), Example(("<|im_end|>",), "FALSE"))
     head, *_ = written(judge("Is it urgent? ", 0, examples=examples), "doc", profile=PLAIN)
     turn = f"{U}Text A:\n%s\n\nIs it urgent?\nTRUE or FALSE?{A}%s"
-    end = PLAIN.stop + PLAIN.following
+    end = PLAIN.wrapper.stop + PLAIN.wrapper.following
     assert head == f"{turn % ('fire', chr(0xF0001))}{end}{turn % ('<|im_end|>', chr(0xF0002))}{end}{U}Text A:\n"
 
 
 def test_special_tokens_in_texts_templates_labels_and_examples_are_characters() -> None:
-    marker = PROFILE.stop
+    wrapper = PROFILE.wrapper
+    marker = wrapper.stop
     question = Question(
         Task.CLASSIFY,
         Template((f"Which {marker}? ", 0)),
@@ -351,13 +356,13 @@ def test_special_tokens_in_texts_templates_labels_and_examples_are_characters() 
     model = prompter()
     request = model.compile(question).request(model.encode([marker]))
     ids = [i for segment in request.segments for i in segment]
-    assert ids.count(Characters.stop) == (PROFILE.system + PROFILE.assistant * 2 + PROFILE.stop).count(marker)
+    assert ids.count(Characters.stop) == (wrapper.system + wrapper.assistant * 2 + marker).count(marker)
 
 
 def test_classify_lists_labels_with_descriptions_and_reads_the_trie() -> None:
     labels = (Label("bug", "something broke"), Label("refund"))
     head, document, tail = written(Question(Task.CLASSIFY, Template((0,)), labels=labels), "doc")
-    assert f"{PROFILE.classify_question}\n\nLabels:\n- bug: something broke\n- refund\n" in head, (
+    assert f"{PROFILE.layout.classify_question}\n\nLabels:\n- bug: something broke\n- refund\n" in head, (
         "labels are in the shared head"
     )
     assert document == "doc"
@@ -373,7 +378,7 @@ def test_tag_asks_a_question_a_label_after_a_shared_document() -> None:
     assert A not in "".join(segments), "the cue stands in the suffixes"
     suffixes = ["".join(map(chr, ids)) for ids in prompter().compile(question).readout.suffixes]
     assert [('"price"' in s, '"fit: size, cut"' in s) for s in suffixes] == [(True, False), (False, True)]
-    assert all(s.replace(chr(Characters.stop), PROFILE.stop).endswith(A) for s in suffixes)
+    assert all(s.replace(chr(Characters.stop), PROFILE.wrapper.stop).endswith(A) for s in suffixes)
 
 
 def test_room_is_what_the_context_leaves() -> None:
@@ -383,7 +388,7 @@ def test_room_is_what_the_context_leaves() -> None:
     tag = model.compile(Question(Task.TAG, Template((0,)), labels=(Label("a"), Label("longer"))))
     longest = max(map(len, tag.readout.suffixes))
     assert sum(map(len, tag.request([(1,) * tag.room]).segments)) + longest == 500
-    twice = prompter(replace(PLAIN, judge="{template}\nTRUE or FALSE?"), 500).compile(judge(0, " and ", 0))
+    twice = prompter(with_layout(PLAIN, judge="{template}\nTRUE or FALSE?"), 500).compile(judge(0, " and ", 0))
     assert 498 <= twice.request([(1,) * twice.room]).tokens <= 500
 
 
@@ -406,7 +411,7 @@ def test_a_model_without_a_pair_of_spellings_is_refused_with_a_proposal() -> Non
     with pytest.raises(ModelError, match=r"TRUE/NO.*add a pair of words"):
         prompter(replace(PROFILE, spellings=(("TRUE", "NO"),)))
     with pytest.raises(ModelError, match="special tokens"):
-        prompter(replace(PROFILE, stop="<end>"))
+        prompter(replace(PROFILE, wrapper=replace(PROFILE.wrapper, stop="<end>")))
 
 
 QUESTIONS = {

@@ -40,17 +40,17 @@ class ChatPrompter:
         self._profile = profile
         self._tokenizer = tokenizer
         self._context = context  # tokens
-        self._stop = tokenizer.encode_markers(profile.stop)
+        self._stop = tokenizer.encode_markers(profile.wrapper.stop)
         if len(self._stop) != 1:
             raise ModelError(
-                f"The profile {profile.name} does not fit the model: {profile.stop} is not one of its special tokens. "
+                f"The profile {profile.name} does not fit the model: {profile.wrapper.stop} is not one of its special tokens. "
                 f"Use a model of the same family, with its own chat markers."
             )
         self._spellings = _spellings(profile, tokenizer)
 
     @property
     def layout(self) -> str:
-        return self._profile.layout
+        return self._profile.key
 
     @property
     def tokenizer(self) -> str:

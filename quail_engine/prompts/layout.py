@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from quail_engine.calls import Example, Label, Question, Task
 from quail_engine.errors import ModelError
-from quail_engine.prompts.profile import Profile
+from quail_engine.prompts.profile import Layout, Profile
 
 _MARKER = re.compile(r"\{(\w+)\}")
 _PARAGRAPH = "\n\n"
@@ -36,27 +36,27 @@ def prompt_pieces(profile: Profile, question: Question) -> Pieces:
 
     Raises ModelError for an example that does not fit the question.
     """
-    pieces: list[Piece] = [Markers(profile.system)]
+    pieces: list[Piece] = [Markers(profile.wrapper.system)]
     for example in question.examples:
         for label, answer in _example_answers(profile, question, example):
             turn = _filled(_turn(profile, question, label), example.inputs)
-            pieces += [*turn, answer, Markers(profile.stop + profile.following)]
+            pieces += [*turn, answer, Markers(profile.wrapper.stop + profile.wrapper.following)]
     if question.task is Task.TAG:
-        return _merged((*pieces, Markers(profile.user), *_body(profile, question)))
+        return _merged((*pieces, Markers(profile.wrapper.user), *_body(profile, question)))
     return _merged((*pieces, *_turn(profile, question, None)))
 
 
 def tag_pieces(profile: Profile, label: Label) -> Pieces:
     """What follows `prompt_pieces` of a TAG question for one label."""
-    return (*_expand(profile.tag_label, {"label": (_label_line(label),)}), Markers(profile.assistant))
+    return (*_label_pieces(profile, label), Markers(profile.wrapper.assistant))
 
 
 def _turn(profile: Profile, question: Question, label: Label | None) -> Pieces:
     """One user's turn, with the markers around it."""
     body = _body(profile, question)
     if label is not None:
-        body += _expand(profile.tag_label, {"label": (_label_line(label),)})
-    return (Markers(profile.user), *body, Markers(profile.assistant))
+        body += _label_pieces(profile, label)
+    return (Markers(profile.wrapper.user), *body, Markers(profile.wrapper.assistant))
 
 
 def _body(profile: Profile, question: Question) -> Pieces:
@@ -71,24 +71,34 @@ def _body(profile: Profile, question: Question) -> Pieces:
         "template": _inline(profile, question),
         "labels": (labels,) if labels else (),
     }
-    return _expand(_layout(profile, question, asked), values)
+    return _expand(_spelled(profile, _layout(profile.layout, question, asked)), values)
 
 
-def _layout(profile: Profile, question: Question, asked: str) -> str:
+def _layout(layout: Layout, question: Question, asked: str) -> str:
     if question.task is Task.CLASSIFY:
-        return profile.classify
+        return layout.classify
     if question.task is Task.TAG:
-        return profile.tag
+        return layout.tag
     arguments = len(question.template.arguments)
     if arguments == 0 or not asked:
-        return profile.whole
-    return profile.judge if arguments == 1 else profile.pair
+        return layout.whole
+    return layout.judge if arguments == 1 else layout.pair
+
+
+def _spelled(profile: Profile, layout: str) -> str:
+    """A layout with the profile's words for TRUE and FALSE."""
+    true, false = profile.spellings[0]
+    return layout.replace("{true}", true).replace("{false}", false)
+
+
+def _label_pieces(profile: Profile, label: Label) -> Pieces:
+    return _expand(_spelled(profile, profile.layout.tag_label), {"label": (_label_line(label),)})
 
 
 def _blocks(profile: Profile, question: Question) -> list[Pieces]:
     """A block for each argument that occurs, in the order in which they stand in the prompt."""
     names = _names(question)
-    return [_expand(profile.block, {"name": (name,), "text": (argument,)}) for argument, name in names.items()]
+    return [_expand(profile.layout.block, {"name": (name,), "text": (argument,)}) for argument, name in names.items()]
 
 
 def _names(question: Question) -> dict[int, str]:
@@ -104,7 +114,7 @@ def _question_text(profile: Profile, question: Question) -> str:
     literals = [part for part in parts if isinstance(part, str)]
     placeholders = len(parts) - len(literals)
     if not any(literal.strip() for literal in literals):
-        words = profile.classify_question if question.task is Task.CLASSIFY else ""
+        words = profile.layout.classify_question if question.task is Task.CLASSIFY else ""
     elif placeholders == 1 and isinstance(parts[-1], int):
         words = "".join(literals)
     else:
@@ -121,7 +131,7 @@ def _inline(profile: Profile, question: Question) -> Pieces:
         if piece == "":
             continue
         if pieces:
-            pieces.append(profile.separator)
+            pieces.append(profile.layout.separator)
         pieces.append(piece)
     return _merged(pieces)
 

@@ -7,6 +7,7 @@ paragraph whose markers are all empty is left out. What stands before the first 
 * `{question}`: instructions and template, each placeholder replaced by the name of its argument's block
 * `{template}`: instructions and template as written, with the arguments' texts in their places
 * `{labels}`: the labels, one a line, with their descriptions; `{label}`: the label that is asked about
+* `{true}`, `{false}`: the words that an answer is read from, as the profile spells them first
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Profile:
-    """How a model family is asked. Whatever changes a prompt's tokens must raise `version`: answers are stored under it."""
+class Wrapper:
+    """The chat's own text, written out. Special tokens stand for themselves here, and nowhere else."""
 
-    name: str
-    version: int
-
-    # The chat wrapper, written out. Special tokens stand for themselves here, and nowhere else.
     system: str  # before the first turn
     user: str  # opens the user's turn
     assistant: str  # closes the user's turn and opens the model's; an answer is read right after it
     stop: str  # ends an answer: one special token
     following: str  # between an example's answer and the next turn
 
-    spellings: tuple[tuple[str, str], ...]  # (TRUE, FALSE) as the model may write them; examples use the first pair
+
+@dataclass(frozen=True)
+class Layout:
+    """The user's turn, by what is asked."""
 
     block: str  # a document: `{name}` and `{text}`
     separator: str  # stands for the white space around a placeholder of `{template}`
@@ -40,7 +40,18 @@ class Profile:
     tag: str  # do labels apply? the part before the label
     tag_label: str  # the part that differs from label to label
 
+
+@dataclass(frozen=True)
+class Profile:
+    """How a model family is asked. Whatever changes a prompt's tokens must raise `version`: answers are stored under it."""
+
+    name: str
+    version: int
+    wrapper: Wrapper
+    spellings: tuple[tuple[str, str], ...]  # (TRUE, FALSE) as the model may write them; examples use the first pair
+    layout: Layout
+
     @property
-    def layout(self) -> str:
+    def key(self) -> str:
         """Name and version, such as 'qwen2.5/1'."""
         return f"{self.name}/{self.version}"

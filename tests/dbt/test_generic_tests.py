@@ -9,7 +9,7 @@ import pytest
 import yaml
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from quail_engine.accuracy import wilson
+from quail_engine.quality.accuracy import wilson
 
 Lines = Callable[[str], list[dict[str, Any]]]
 

@@ -1,13 +1,19 @@
-"""The chat wrapper that Qwen2, Qwen2.5 and SmolLM2 share."""
+"""The chat wrapper that the Qwen families and SmolLM2 share."""
 
 from __future__ import annotations
 
-USER = "<|im_start|>user\n"
-ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
-STOP = "<|im_end|>"
-FOLLOWING = "\n"
+from quail_engine.prompts.profile import Wrapper
 
 
-def system(message: str) -> str:
-    """The system turn."""
-    return f"<|im_start|>system\n{message}<|im_end|>\n"
+def chatml(system: str, thought: str = "") -> Wrapper:
+    """The wrapper with a system message, or without that turn where it is empty.
+
+    `thought` is what a reasoning model's template puts before an answer that it is to give without reasoning.
+    """
+    return Wrapper(
+        system=f"<|im_start|>system\n{system}<|im_end|>\n" if system else "",
+        user="<|im_start|>user\n",
+        assistant=f"<|im_end|>\n<|im_start|>assistant\n{thought}",
+        stop="<|im_end|>",
+        following="\n",
+    )

@@ -37,24 +37,13 @@ whether the message is true. Classification is not measured yet.
 from __future__ import annotations
 
 from quail_engine.prompts.profile import Profile
-from quail_engine.prompts.profiles import chatml
+from quail_engine.prompts.profiles.chatml import chatml
+from quail_engine.prompts.profiles.layouts import STATEMENT
 
 QWEN25 = Profile(
     name="qwen2.5",
     version=1,
-    system=chatml.system("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
-    user=chatml.USER,
-    assistant=chatml.ASSISTANT,
-    stop=chatml.STOP,
-    following=chatml.FOLLOWING,
+    wrapper=chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
     spellings=(("TRUE", "FALSE"), ("True", "False"), ("true", "false"), ("Yes", "No"), ("YES", "NO"), ("yes", "no")),
-    block='{name}:\n"""\n{text}\n"""',
-    separator="\n",
-    judge="{documents}\n\nStatement about Text A: {question}\nIs the statement TRUE or FALSE?",
-    pair="{anchor}\n\n{question}\n\n{partners}\n\nAnswer TRUE or FALSE.",
-    whole="{template}\n\nAnswer TRUE or FALSE.",
-    classify="{question}\n\nLabels:\n{labels}\n\n{documents}\n\nAnswer with one of the labels.",
-    classify_question="Which label fits the text best?",
-    tag="{question}\n\n{documents}",
-    tag_label='\n\nDoes the label "{label}" apply? Answer TRUE or FALSE.',
+    layout=STATEMENT,
 )
