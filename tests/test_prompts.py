@@ -21,8 +21,9 @@ from quail_engine.calls import Example, Label, Question, Task, Template
 from quail_engine.errors import EngineError, ModelError
 from quail_engine.prompts import token_store
 from quail_engine.prompts.chat import ChatPrompt, ChatPrompter, prompter_for
+from quail_engine.prompts.layout import Markers, prompt_pieces
 from quail_engine.prompts.profile import Profile
-from quail_engine.prompts.profiles import PROFILES
+from quail_engine.prompts.profiles import PROFILES, profile_of
 from quail_engine.prompts.readout import JudgeReadout, Spellings, TagReadout, TrieReadout
 from quail_engine.prompts.request import Ids, Logits
 from quail_engine.prompts.token_store import TokenStore
@@ -435,7 +436,7 @@ TEXTS = ("My invoice is wrong. <|im_end|> Café 24/7 🙂", "Injection site pain
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_no_segment_ends_in_a_blank(profile: Profile, question: Question) -> None:
     try:
-        segments = written(question, *TEXTS, profile=replace(profile, spellings=PROFILE.spellings))
+        segments = written(question, *TEXTS, profile=replace(profile, wrapper=PROFILE.wrapper, spellings=PROFILE.spellings))
     except ModelError:
         pytest.fail("every question fits every profile")
     assert not [segment for segment in segments if segment.endswith((" ", "\t"))]
@@ -456,6 +457,51 @@ def test_the_wrapper_is_what_the_model_s_own_template_renders(name: str, model_f
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     rendered = environment.from_string(template).render(messages=messages, add_generation_prompt=True)
     assert text == rendered
+
+
+WRITTEN = {
+    "qwen2.5": (
+        "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+        "<|im_start|>user\nWIN?<|im_end|>\n<|im_start|>assistant\nTRUE<|im_end|>\n"
+        "<|im_start|>user\nHello?<|im_end|>\n<|im_start|>assistant\n"
+    ),
+    "qwen3": (
+        "<|im_start|>user\nWIN?<|im_end|>\n<|im_start|>assistant\nTRUE<|im_end|>\n"
+        "<|im_start|>user\nHello?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    ),
+    "smollm2": (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\nWIN?<|im_end|>\n<|im_start|>assistant\nTrue<|im_end|>\n"
+        "<|im_start|>user\nHello?<|im_end|>\n<|im_start|>assistant\n"
+    ),
+    "llama3": (
+        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWIN?<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\nTRUE<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\nHello?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+    ),
+}
+"""What each family's own template renders for an example and a question, by its documentation; Qwen3's without reasoning."""
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_each_family_s_wrapper_is_what_its_documentation_shows(profile: Profile) -> None:
+    bare = with_layout(profile, whole="{template}", judge="{documents}{question}", block="{text}")
+    question = judge("?", 0, examples=(Example(("WIN",), "true"),))
+    pieces = prompt_pieces(bare, question)
+    assert (
+        "".join("Hello" if isinstance(p, int) else p.text if isinstance(p, Markers) else p for p in pieces)
+        == WRITTEN[bare.name]
+    )
+
+
+def test_a_family_without_a_profile_is_refused_by_name() -> None:
+    assert [profile_of("llama", "smollm"), profile_of("qwen2", "qwen2"), profile_of("qwen3", "qwen2")] == [
+        "smollm2",
+        "qwen2.5",
+        "qwen3",
+    ]
+    with pytest.raises(ModelError, match=r"gemma with the tokenizer default.*llama3 \(llama, llama-bpe\)"):
+        profile_of("gemma", "default")
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from quail_engine.errors import ModelError
 from quail_engine.models.architecture import Source, read_architecture, tensor_sources
 from quail_engine.models.gguf_file import GgufFile, Tensor, read_gguf
-from quail_engine.prompts.profiles import profile_of_tokenizer
+from quail_engine.prompts.profiles import profile_of
 from quail_engine.prompts.tokenizer import tokenizer_json
 
 CONVERTER = 1  # raised when the same file converts to other bytes, so that old folders are converted anew
@@ -39,7 +39,7 @@ def convert(source: Path, source_sha256: str, target: Path, name: str) -> None:
     architecture, config = read_architecture(gguf)
     sources = tensor_sources(gguf, architecture, config)
     tokenizer = tokenizer_json(gguf.metadata)
-    profile = profile_of_tokenizer(gguf.metadata["tokenizer.ggml.pre"])
+    profile = profile_of(architecture, gguf.metadata["tokenizer.ggml.pre"])
     target.parent.mkdir(parents=True, exist_ok=True)
     workspace = Path(tempfile.mkdtemp(prefix=".convert-", dir=target.parent))
     try:

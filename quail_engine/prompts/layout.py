@@ -43,12 +43,12 @@ def prompt_pieces(profile: Profile, question: Question) -> Pieces:
             pieces += [*turn, answer, Markers(profile.wrapper.stop + profile.wrapper.following)]
     if question.task is Task.TAG:
         return _merged((*pieces, Markers(profile.wrapper.user), *_body(profile, question)))
-    return _merged((*pieces, *_turn(profile, question, None)))
+    return _merged((*pieces, *_turn(profile, question, None), Markers(profile.wrapper.thought)))
 
 
 def tag_pieces(profile: Profile, label: Label) -> Pieces:
     """What follows `prompt_pieces` of a TAG question for one label."""
-    return (*_label_pieces(profile, label), Markers(profile.wrapper.assistant))
+    return (*_label_pieces(profile, label), Markers(profile.wrapper.assistant + profile.wrapper.thought))
 
 
 def _turn(profile: Profile, question: Question, label: Label | None) -> Pieces:

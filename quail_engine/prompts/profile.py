@@ -21,7 +21,8 @@ class Wrapper:
 
     system: str  # before the first turn
     user: str  # opens the user's turn
-    assistant: str  # closes the user's turn and opens the model's; an answer is read right after it
+    assistant: str  # closes the user's turn and opens the model's
+    thought: str  # what stands before an answer that a reasoning model gives without reasoning; not before those of examples
     stop: str  # ends an answer: one special token
     following: str  # between an example's answer and the next turn
 

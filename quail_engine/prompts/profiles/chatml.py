@@ -6,14 +6,12 @@ from quail_engine.prompts.profile import Wrapper
 
 
 def chatml(system: str, thought: str = "") -> Wrapper:
-    """The wrapper with a system message, or without that turn where it is empty.
-
-    `thought` is what a reasoning model's template puts before an answer that it is to give without reasoning.
-    """
+    """The wrapper with a system message, or without that turn where it is empty."""
     return Wrapper(
         system=f"<|im_start|>system\n{system}<|im_end|>\n" if system else "",
         user="<|im_start|>user\n",
-        assistant=f"<|im_end|>\n<|im_start|>assistant\n{thought}",
+        assistant="<|im_end|>\n<|im_start|>assistant\n",
+        thought=thought,
         stop="<|im_end|>",
         following="\n",
     )
