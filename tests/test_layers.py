@@ -28,7 +28,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"vocabulary", "prompts"},
     "lookups": {"vocabulary", "sql"},
     "quality": {"vocabulary", "prompts", "batching", "engine", "models"},
-    "top": {"vocabulary", "sql", "prompts", "answers", "plan", "batching", "engine", "models", "lookups", "decisions", "quality"},
+    "top": {
+        "vocabulary",
+        "sql",
+        "prompts",
+        "answers",
+        "plan",
+        "batching",
+        "engine",
+        "models",
+        "lookups",
+        "decisions",
+        "quality",
+    },
 }
 
 # Library → where it may be imported; a prefix of a dotted module name.
