@@ -298,7 +298,9 @@ def import_answers(store: AnswerStore, file: Path) -> None:
 
 @main.command()
 @_settings_options
-@click.option("--dialect", type=click.Choice(["snowflake", "bigquery"]), help="Say of each AI call in PATHS if it will run.")
+@click.option(
+    "--dialect", type=click.Choice(["snowflake", "bigquery", "databricks"]), help="Say of each AI call in PATHS if it will run."
+)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @_clear_errors
 def doctor(engine: str, model: str | None, answers: str | None, dialect: str | None, paths: tuple[Path, ...]) -> None:

@@ -16,7 +16,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "engine": ("local", "mock"),
     "tokens": ("run", "keep", "off"),
     "on_overlong": ("null", "error", "truncate"),
-    "sql_dialect": ("duckdb", "snowflake", "bigquery"),
+    "sql_dialect": ("duckdb", "snowflake", "bigquery", "databricks"),
     "ai_views": ("table", "error"),
     "dtype": ("auto", "float32", "bfloat16"),
 }
@@ -86,7 +86,7 @@ class Settings:
     sample: float = 1.0  # share of rows that dbt reads of relations with a `quail_key`; estimates are told for all, too
     sample_rows: int | None = None  # asked to learn which condition to ask first; None: 64 to 256, by the table; 0: none
     disable_rules: tuple[str, ...] = ()  # the planner's rules that are left out, by name
-    sql_dialect: str = "duckdb"  # of the text: duckdb | snowflake | bigquery; in dbt, of the models' own SQL
+    sql_dialect: str = "duckdb"  # of the text: duckdb or a vendor's; in dbt, of the models' own SQL
     ai_views: str = "table"  # a view over an AI call: store a table and warn, or refuse
     mock_fail: str | None = None  # mock only: a document that contains this phrase fails
     mock_margin: Mapping[str, float] = field(default_factory=dict)  # mock only: phrase in a document → its margin

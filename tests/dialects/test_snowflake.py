@@ -202,7 +202,7 @@ def test_the_setting_names_the_dialect_of_all_statements() -> None:
 
 
 def test_a_dialect_that_is_not_built_is_refused(con: Connection) -> None:
-    with pytest.raises(SettingsError, match="there are duckdb, snowflake, bigquery"):
-        con.sql("SELECT 1", dialect="databricks")
+    with pytest.raises(SettingsError, match="there are duckdb, snowflake, bigquery, databricks"):
+        con.sql("SELECT 1", dialect="oracle")
     with pytest.raises(SettingsError):
         Session(Settings.of({"engine": "mock", "sql_dialect": "oracle"}))

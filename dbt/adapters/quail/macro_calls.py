@@ -13,7 +13,7 @@ from typing import Any
 SENTIMENTS = ("positive", "negative", "neutral", "mixed", "unknown")
 SENTIMENT_INSTRUCTIONS = "What sentiment does the text express? Judge the text as a whole."
 _PLACEHOLDER = re.compile(r"\{[0-9]+\}")
-# Snowflake and BigQuery read backslashes; BigQuery reads no doubled quotes.
+# The vendors read backslashes; not all of them read doubled quotes.
 _VENDOR_ESCAPES = str.maketrans({"\\": r"\\", "'": r"\'", "\n": r"\n", "\r": r"\r"})
 
 
@@ -48,6 +48,8 @@ def literal(value: Any, dialect: str) -> str:
         return f"'{value.translate(_VENDOR_ESCAPES)}'" if dialect != "duckdb" else "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping) and dialect == "databricks":  # braces are none of its SQL
+        return f"named_struct({', '.join(literal(each, dialect) for pair in value.items() for each in pair)})"
     if isinstance(value, Mapping):
         members = (f"{literal(name, dialect)}: {literal(member, dialect)}" for name, member in value.items())
         return f"{{{', '.join(members)}}}"

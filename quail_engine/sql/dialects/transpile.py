@@ -22,7 +22,7 @@ from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.dialects.vendor import Rewrite, Text, name_columns, refuse_generative
 
-DIALECTS = ("duckdb", "snowflake", "bigquery")
+DIALECTS = ("duckdb", "snowflake", "bigquery", "databricks")
 _MARK = re.compile("\x00(\\d*):(\\d*)\x00")  # around a call in the generated text: where it began and ended in the vendor's
 _QUERY = "SELECT '\x01{}\x01'"  # stands for a query that is DuckDB's already
 _STATEMENTS = (exp.Query, exp.DML, exp.Create, exp.Drop, exp.Describe, exp.Transaction, exp.Commit, exp.Rollback)
@@ -138,6 +138,10 @@ def vendor_of(dialect: str) -> Vendor:
         from quail_engine.sql.dialects import snowflake
 
         return Vendor(snowflake.SnowflakeDialect, snowflake.ASKING, snowflake.GENERATIVE, snowflake.rewrite)
+    if dialect == "databricks":
+        from quail_engine.sql.dialects import databricks
+
+        return Vendor(databricks.DatabricksDialect, databricks.ASKING, databricks.GENERATIVE, databricks.rewrite)
     from quail_engine.sql.dialects import bigquery
 
     return Vendor(bigquery.BigQueryDialect, bigquery.ASKING, bigquery.GENERATIVE, bigquery.rewrite)
