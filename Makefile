@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two teams of spinning threads on a few cores cost more than they compute; a waiting thread sleeps instead.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: demo test test-all conformance duckdb-suite exactness mutants chaos fuzz soak lint weights clean
+.PHONY: demo test test-all conformance duckdb-suite exactness join-orders mutants chaos fuzz soak lint weights clean
 
 demo: $(STAMP)
 	$(BIN)/quail demo --model $(DEMO_MODEL)
@@ -41,6 +41,10 @@ duckdb-suite: $(STAMP)
 # QUAIL_SEED=… draws those of a run again that printed this seed.
 exactness: $(STAMP)
 	QUAIL_DIFFERENTIAL=2000 $(BIN)/python -m pytest tests/exactness
+
+# 500 random statements of each kind, every order of their conditions executed and counted: a few minutes.
+join-orders: $(STAMP)
+	QUAIL_JOIN_ORDERS=500 $(BIN)/python -m pytest tests/join_order
 
 # Faults put into a copy of the package, one at a time: each must be caught by the SQL tests.
 mutants: $(STAMP)

@@ -7,7 +7,8 @@ however little it does.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+import operator
+from dataclasses import dataclass
 
 CHUNK_TOKENS = 512
 """A longer segment is a chain of runs, cut every so many tokens from its own start."""
@@ -24,10 +25,14 @@ class Work:
     forks: float = 0  # runs that others go on from
 
     def __add__(self, other: Work) -> Work:
-        return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Work(*map(operator.add, self.counts, other.counts))
 
     def __mul__(self, times: float) -> Work:
-        return Work(*(count * times for count in astuple(self)))
+        return Work(*(count * times for count in self.counts))
+
+    @property
+    def counts(self) -> tuple[float, float, float, float, float]:
+        return self.tokens, self.pairs, self.kv_written, self.kv_read, self.forks
 
 
 def run(before: float, tokens: float, read_on: bool) -> Work:

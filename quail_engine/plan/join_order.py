@@ -1,0 +1,160 @@
+"""In which order to ask an abstract statement's conditions: dynamic programming over the sets of those that were asked.
+
+What is left to ask after a set of conditions does not depend on their order, but for the KV that is still there. So a state is
+a set, and the texts whose KV is kept; its candidates are what was spent on the way to it. A candidate is dropped only when
+another one of its state has spent no more in any way: tokens, pairs, KV written, KV read, forks. Only the candidates that asked
+everything are priced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf
+from operator import add, le, or_
+from typing import NamedTuple
+
+import numpy as np
+
+from quail_engine.plan.cost import levels
+from quail_engine.plan.survival import Condition, Counts, Instance, Survival
+from quail_engine.roofline import Work
+
+MOST_CONDITIONS = 60
+"""An instance has no more conditions than this."""
+
+_BEAM = 1_000
+"""States that are followed after as many conditions: all of them where there are 12 conditions or fewer."""
+
+Price = Callable[[Work], float]
+
+_State = tuple[int, int]
+"""Conditions that were asked and texts whose KV is kept, as bits."""
+
+_Spent = Sequence[float]
+"""A Work's counts."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    order: tuple[int, ...]  # of the conditions
+    work: Work
+    price: float
+
+
+class _Candidate(NamedTuple):  # a named tuple: there are thousands
+    spent: _Spent
+    order: tuple[int, ...]
+
+
+def cheapest_order(instance: Instance, price: Price) -> Ordered:
+    """The order with the lowest price; of equal ones that which is nearest to the order as it comes."""
+    conditions = len(instance.conditions)
+    assert conditions <= MOST_CONDITIONS, "too many conditions to number their sets"
+    steps = _Steps(instance)
+    layer: dict[_State, list[_Candidate]] = {(0, 0): [_Candidate(Work().counts, ())]}
+    for _ in range(conditions):
+        after: dict[_State, list[_Candidate]] = {}
+        costs = steps.costs(sorted({asked for asked, _ in layer}))
+        for (asked, kept), candidates in layer.items():
+            for condition in range(conditions):
+                if not asked >> condition & 1:
+                    spent = costs.of(condition, asked, kept)
+                    state = (asked | 1 << condition, costs.kept_after(condition, asked, kept))
+                    known = after.setdefault(state, [])
+                    for candidate in candidates:
+                        _keep(known, _Candidate(tuple(map(add, candidate.spent, spent)), (*candidate.order, condition)))
+        layer = _best(after, price)
+    finalists = [candidate for candidates in layer.values() for candidate in candidates]
+    priced = [Ordered(c.order, Work(*c.spent), price(Work(*c.spent))) for c in finalists]
+    return min(priced, key=lambda found: (found.price, found.order))
+
+
+def price_of(instance: Instance, order: Iterable[int], price: Price) -> Ordered:
+    """What a given order costs."""
+    steps, asked, kept, total = _Steps(instance), 0, 0, Work()
+    for condition in order:
+        costs = steps.costs([asked])
+        total += Work(*costs.of(condition, asked, kept))
+        asked, kept = asked | 1 << condition, costs.kept_after(condition, asked, kept)
+    return Ordered(tuple(order), total, price(total))
+
+
+def _keep(known: list[_Candidate], new: _Candidate) -> None:
+    """Adds a candidate, unless another one dominates it; drops those that it dominates."""
+    for other in known:
+        if all(map(le, other.spent, new.spent)) and (other.spent != new.spent or other.order <= new.order):
+            return
+    if known:
+        known[:] = [other for other in known if not all(map(le, new.spent, other.spent))]
+    known.append(new)
+
+
+def _best(layer: dict[_State, list[_Candidate]], price: Price) -> dict[_State, list[_Candidate]]:
+    """The states that are followed: all, where they are not too many."""
+    if len(layer) <= _BEAM:
+        return layer
+    cheapest = sorted(layer, key=lambda state: min(price(Work(*candidate.spent)) for candidate in layer[state]))
+    return {state: layer[state] for state in cheapest[:_BEAM]}
+
+
+class _Steps:
+    """What does not change from set to set: the cost of a condition a text, and which texts' KV is worth keeping."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.works = [[self._levels(condition, resident) for condition in instance.conditions] for resident in (False, True)]
+        leads = [condition.prompt.document_first and instance.keeps_kv for condition in instance.conditions]
+        # The text that a condition puts first, as a bit; none where the layout does not share it.
+        self._needed: dict[int, int] = {}
+        self.leads = [leads[n] << condition.texts[0] for n, condition in enumerate(instance.conditions)]
+
+    def costs(self, asked: Sequence[int]) -> _Costs:
+        return _Costs(self, asked)
+
+    def needed(self, asked: int) -> int:
+        """Texts that conditions which are left put first."""
+        if asked not in self._needed:
+            self._needed[asked] = reduce(or_, (lead for n, lead in enumerate(self.leads) if not asked >> n & 1), 0)
+        return self._needed[asked]
+
+    def _levels(self, condition: Condition, resident: bool) -> Counts:
+        """[kinds of work, texts]."""
+        texts = [self.instance.texts[text].length for text in condition.texts]
+        works: Counts = np.array([work.counts for work in levels(condition.prompt, texts, resident)]).T
+        return works
+
+
+class _Costs:
+    """What each condition costs after each of some sets of others."""
+
+    def __init__(self, steps: _Steps, asked: Sequence[int]) -> None:
+        self._steps = steps
+        self._places = {mask: place for place, mask in enumerate(asked)}
+        survival = Survival(steps.instance, np.array(asked, dtype=np.int64))
+        inputs = [survival.inputs(condition) for condition in range(len(steps.instance.conditions))]
+        counts = [np.vstack([np.ones_like(found[0]), *found]) for found in inputs]
+        resident = (False, True) if steps.instance.keeps_kv else (False,)
+        self._spent: list[list[list[_Spent]]] = [
+            [(work @ count).T.tolist() for work, count in zip(steps.works[there], counts, strict=True)] for there in resident
+        ]
+        texts = enumerate(steps.instance.texts) if steps.instance.kv_room < inf else ()
+        self._tokens = [(survival.texts(number) * text.length.mean).tolist() for number, text in texts]
+
+    def of(self, condition: int, asked: int, kept: int) -> _Spent:
+        there = bool(kept & self._steps.leads[condition])
+        return self._spent[there][condition][self._places[asked]]
+
+    def kept_after(self, condition: int, asked: int, kept: int) -> int:
+        """The texts whose KV stays for the conditions that are left: all, or the shortest for which there is room."""
+        staying = kept | self._steps.leads[condition]
+        if staying:
+            staying &= self._steps.needed(asked | 1 << condition)
+        if not staying or not self._tokens:
+            return staying
+        room, place, fitting = self._steps.instance.kv_room, self._places[asked], 0
+        for tokens, text in sorted((tokens[place], text) for text, tokens in enumerate(self._tokens) if staying >> text & 1):
+            if tokens <= room:
+                fitting, room = fitting | 1 << text, room - tokens
+        return fitting
