@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
+from datetime import datetime, timezone
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from quail_engine.decisions import Rule
 from quail_engine.errors import EngineError, QuailError
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
-from quail_engine.owner import Answers, Owner, Place
+from quail_engine.owner import Answers, Owner, Place, Values
 from quail_engine.pending import Pending, by_question, length_of, pending_of, tokenised
 from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.request import Logits
@@ -258,7 +259,13 @@ class Answering:
             tokens, seconds = round(share * estimate.tokens), share * estimate.seconds
             part = replace(estimate, requests=again, tokens=tokens, seconds=seconds, recalled=0, share=1.0)
             inputs = "input that has" if again == 1 else "inputs that have"
-            self._listener(Warned(f"{estimate.model}: a refresh would re-ask {again:,} {inputs} an answer ({part.cost})."))
+            moment = datetime.fromtimestamp(self._terms.since / 1_000_000, timezone.utc).isoformat()
+            self._listener(
+                Warned(
+                    f"{estimate.model}: a refresh would re-ask {again:,} {inputs} an answer ({part.cost}). Should it be "
+                    f"interrupted, quail_refresh: '{moment}' in place of true goes on with it."
+                )
+            )
 
     def _warn_of_layout(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         for question in dict.fromkeys(inquiry.question for inquiry in inquiries):
@@ -278,8 +285,10 @@ class Answering:
             claimed = self._owner.claim(place, [p.key for p in pending])
             ours, pending = [p for p in pending if p.key in claimed], [p for p in pending if p.key not in claimed]
             if not place.alone:  # another statement may have got answers since the store was asked
-                ours, known = self._known_by_now(model, ours, place)
-                yield known, 0, 0.0
+                known = self._known_by_now(model, ours)
+                self._owner.release(place, list(known), {})
+                ours = self._take(ours, known)
+                yield len(known), 0, 0.0
             with self._owner.handed_in(place, model, [p.request for p in ours]) as handed:
                 try:
                     for answers in self._owner.answers(place, handed, self._stop_if_cancelled):
@@ -287,20 +296,29 @@ class Answering:
                 finally:
                     for answers in self._owner.rest(place, handed):
                         self._keep(model, ours, answers, place, expected)
-            self._owner.await_release([p.key for p in pending], self._stop_if_cancelled)
+            if pending:
+                given = self._owner.awaited(place, self._stop_if_cancelled)
+                # What a rule decides, or comes with features, is more than the model's numbers: the store has it, if any.
+                plain = [p for p in pending if not (p.asked.question.labelled or p.asked.inquiry.features)]
+                known = {p.key: given[p.key] for p in plain if p.key in given}
+                pending = self._take(pending, known)
+                yield len(known), 0, 0.0
 
-    def _known_by_now(self, model: Model, pending: Sequence[Pending], place: Place) -> tuple[list[Pending], int]:
-        """Settles what the store knows by now; returns the rest, and how many were settled."""
+    def _known_by_now(self, model: Model, pending: Sequence[Pending]) -> Known:
+        """What the store knows by now."""
         known: Known = {}
         for group in by_question(pending):
             asked = group[0].asked
             known |= self._known(model, asked.inquiry, asked.question, [p.key for p in group])
+        return known
+
+    def _take(self, pending: Sequence[Pending], known: Known) -> list[Pending]:
+        """Settles what was answered on another statement's account; returns the rest."""
         for p in pending:
             if p.key in known:
                 p.asked.inquiry.settle([p.position], np.array([known[p.key]], np.float32))
                 self.tally_of(p.asked.inquiry).recalled += 1
-        self._owner.release(place, list(known))
-        return [p for p in pending if p.key not in known], len(known)
+        return [p for p in pending if p.key not in known]
 
     def _keep(
         self, model: Model, pending: Sequence[Pending], answers: Answers, place: Place, expected: Spent
@@ -308,8 +326,11 @@ class Answering:
         """Counts and keeps what a batch answered."""
         finished = [(pending[index], logits) for index, logits in answers.logits]
         self._budgets.spend(len(finished), answers.tokens, answers.seconds, expected)
-        self.share_out(answers.tokens, answers.seconds, self._settle(model, finished))
-        self._owner.release(place, [p.key for p, _ in finished])
+        self._owner.release(place, [p.key for p, _ in finished], self._settle(model, finished))
+        logical = Counter[Inquiry]()
+        for p, _ in finished:
+            logical[p.asked.inquiry] += p.request.tokens
+        self.share_out(answers.tokens, answers.seconds, logical)
         return len(finished), answers.tokens, answers.seconds
 
     def share_out(self, tokens: int, seconds: float, logical: Mapping[Inquiry, int]) -> None:
@@ -326,12 +347,10 @@ class Answering:
             tally.tokens_fresh += part
             tally.seconds_engine += seconds * count / whole
 
-    def _settle(self, model: Model, finished: Sequence[tuple[Pending, list[Logits]]]) -> Mapping[Inquiry, int]:
-        """Keeps the answers of a batch, question by question; a number that is not finite is a failed row.
-
-        Returns the tokens that the requests would cost one by one, by question.
-        """
-        logical = Counter[Inquiry]()
+    def _settle(self, model: Model, finished: Sequence[tuple[Pending, list[Logits]]]) -> dict[bytes, Values]:
+        """Keeps the answers of a batch, question by question, and gives what the model gave; a number that is not finite is a
+        failed row."""
+        settled: dict[bytes, Values] = {}
         read = {id(pending): logits for pending, logits in finished}
         for pending in by_question(pending for pending, _ in finished):
             asked = pending[0].asked
@@ -343,15 +362,14 @@ class Answering:
             tally = self.tally_of(asked.inquiry)
             tally.asked += len(pending)
             tally.failed += int(failed.sum())
-            logical[asked.inquiry] += sum(tokens)
-            keep(model, asked.base, asked.question, keys, numbers, tokens)
+            settled |= keep(model, asked.base, asked.question, keys, numbers, tokens, self._terms.since)
             if asked.rule:
-                numbers = decided(model, asked.question, asked.rule, keys, numbers, tokens)
+                numbers = decided(model, asked.question, asked.rule, keys, numbers, tokens, self._terms.since)
             asked.inquiry.settle([p.position for p in pending], numbers)
             asked.inquiry.count(len(pending), int(failed.sum()))
             self._note_failures(asked.question, _NOT_FINITE, [keys[row] for row in np.flatnonzero(failed).tolist()])
         self._keep_failures(model)
-        return logical
+        return settled
 
     def _note_failures(self, question: Question, reason: str, keys: Sequence[bytes]) -> None:
         if keys:

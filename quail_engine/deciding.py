@@ -42,9 +42,11 @@ def _zero_shot(
             yield key, (np.concatenate([answer.values, found[key]], dtype=np.float32), answer.tokens)
 
 
-def keep(model: Model, base: bytes, question: Question, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int]) -> None:
-    """Keeps what the model gave under the question's key `base`: rows of numbers, with features after them or without; none of
-    a row that failed, which is NaN."""
+def keep(
+    model: Model, base: bytes, question: Question, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
+) -> dict[bytes, tuple[float, ...]]:
+    """Keeps what the model gave under the question's key `base`, and gives it by key: rows of numbers, with features after them
+    or without, which are not given; none of a row that failed, which is NaN. `since`: as for `AnswerStore.remember`."""
     width = len(question.labels) or 1
     answered = np.flatnonzero(~np.isnan(numbers[:, 0])).tolist()
     kept = [keys[row] for row in answered]
@@ -52,9 +54,10 @@ def keep(model: Model, base: bytes, question: Question, keys: Sequence[bytes], n
         Answer(values, tokens[row])
         for row, values in zip(answered, map(tuple, numbers[answered, :width].tolist()), strict=True)
     ]
-    model.store.remember(base, question.title, list(zip(kept, answers, strict=True)), model.name, model.engine.dtype)
+    model.store.remember(base, question.title, list(zip(kept, answers, strict=True)), model.name, model.engine.dtype, since)
     if numbers.shape[1] > width:
         model.features.remember(kept, numbers[answered, width:])
+    return {key: answer.values for key, answer in zip(kept, answers, strict=True)}
 
 
 def recalled(model: Model, question: Question, keys: Sequence[bytes], since: int) -> Known:
@@ -72,20 +75,21 @@ def derived(model: Model, question: Question, rule: Rule, keys: Sequence[bytes],
         if found:
             numbers = np.array([vector for vector, _ in found.values()], np.float32)
             tokens = [used for _, used in found.values()]
-            rows = decided(model, question, rule, list(found), numbers, tokens) if keeps else rule.decide(numbers)
+            rows = decided(model, question, rule, list(found), numbers, tokens, since) if keeps else rule.decide(numbers)
             known |= zip(found, rows, strict=True)
     return known
 
 
 def decided(
-    model: Model, question: Question, rule: Rule, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int]
+    model: Model, question: Question, rule: Rule, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
 ) -> Numbers:
-    """What the rule makes of rows of numbers (and features), kept as answers; a row of NaN failed, and is not kept."""
+    """What the rule makes of rows of numbers (and features), kept as answers; a row of NaN failed, and is not kept. `since`: as
+    for `AnswerStore.remember`."""
     base = model.question_key(question)
     found = rule.decide(numbers)
     rows = zip(keys, map(tuple, found.tolist()), tokens, strict=True)
     kept = [(decided_key(base, key), Answer(values, used)) for key, values, used in rows if values[0] == values[0]]
-    model.store.remember(base, question.title, kept, model.name)
+    model.store.remember(base, question.title, kept, model.name, since=since)
     return found
 
 

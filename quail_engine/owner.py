@@ -14,7 +14,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -25,6 +25,10 @@ from quail_engine.model import Model
 from quail_engine.prompts.request import Logits, Request
 
 _LOOK_SECONDS = 0.1  # how often a statement that waits looks whether it was cancelled
+
+
+Values = tuple[float, ...]
+"""An answer: a margin, or a number a label."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class Place:
     def __init__(self, alone: bool) -> None:
         self.alone = alone  # whether nobody else has had a place at the same time
         self.claimed: set[bytes] = set()
+        self.awaited: set[bytes] = set()  # keys that it would ask and somebody else is asking
+        self.given: dict[bytes, Values] = {}  # what those were answered since
         self.handed: Handed | None = None
 
 
@@ -118,26 +124,34 @@ class Owner:
             return {key for key in keys if key in self._claimed}
 
     def claim(self, place: Place, keys: Sequence[bytes]) -> set[bytes]:
-        """The keys that nobody else is asking, and nobody else will before they are released."""
+        """The keys that nobody else is asking, and nobody else will before they are released. The place awaits the others."""
         with self._changed:
             free = {key for key in keys if key not in self._claimed}
             self._claimed |= free
             place.claimed |= free
+            place.awaited, place.given = set(keys) - free, {}
         return free
 
-    def release(self, place: Place, keys: Sequence[bytes]) -> None:
-        """To be called when their answers are kept, where whoever waits for them looks."""
+    def release(self, place: Place, keys: Sequence[bytes], answers: Mapping[bytes, Values]) -> None:
+        """Nobody asks these keys any more: `answers` to them are kept, others have none. Who awaits one gets it from here,
+        for there may be no store that keeps it."""
         with self._changed:
             place.claimed.difference_update(keys)
             self._claimed.difference_update(keys)
+            for other in self._places:
+                other.given |= {key: answers[key] for key in answers.keys() & other.awaited}
             self._changed.notify_all()
 
-    def await_release(self, keys: Sequence[bytes], look: Callable[[], None]) -> None:
-        """Returns when nobody is asking one of the keys. `look` raises where the statement is to wait no longer; so below."""
+    def awaited(self, place: Place, look: Callable[[], None]) -> dict[bytes, Values]:
+        """What the keys that the place awaits were answered, once nobody asks them any more; some may have got no answer.
+
+        `look` raises where the statement is to wait no longer; so below.
+        """
         with self._changed:
-            while not self._claimed.isdisjoint(keys):
+            while not self._claimed.isdisjoint(place.awaited):
                 look()
                 self._changed.wait(_LOOK_SECONDS)
+            return place.given
 
     @contextmanager
     def handed_in(self, place: Place, model: Model, requests: Sequence[Request]) -> Iterator[Handed]:

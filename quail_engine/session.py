@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -56,13 +57,14 @@ class Session:
         self._tokens = _token_store(settings)
         self._features = _feature_store(settings)
         self._models: dict[str, Model] = {}
-        self._loading = threading.Lock()
+        self._lock = threading.Lock()
         self._owner = Owner(settings.token_budget)
         self.start_run()
 
     def start_run(self) -> None:
         """From here on a run's and its models' budgets count from zero, and `refresh` asks again what was answered before."""
         self._run_began = time.time_ns() // 1000
+        self._refreshes_since: int | None = None  # None: this run has refreshed nothing yet
         self._spent_by_run = Spent()
         self._spent_by_node: dict[str, Spent] = {}
         self._told: set[str] = set()  # warnings of a dialect: once a run
@@ -96,7 +98,7 @@ class Session:
         node: str | None = None,
         dialect: str | None = None,
         overrides: Mapping[str, Any] | None = None,
-        refresh: bool = False,
+        refresh: bool | datetime = False,
         listener: Listener | None = None,
         deliver: Deliver | None = None,
         cancelled: threading.Event | None = None,
@@ -106,11 +108,11 @@ class Session:
 
         `dialect` is that of `text`; default: the setting `sql_dialect`.
         `node` names who asks, for budgets and errors; `overrides` are settings for these statements
-        (`Settings.with_overrides`); `refresh` asks again what was not answered since the run began; `deliver` runs the SQL of
-        a statement that needs no more answers, in place of `cursor.execute`. Another thread may set `cancelled`: the statement
-        then stops after the batch in flight, whose answers are kept. `parts` are texts that an author wrote of `text`: an error
-        of DuckDB is told in the first that holds its place. Raises QuailError for what a user can mend, duckdb.Error for what
-        DuckDB refuses. A transaction that is open is used and left open.
+        (`Settings.with_overrides`); `refresh` asks again what was not answered since the run began, or since a moment;
+        `deliver` runs the SQL of a statement that needs no more answers, in place of `cursor.execute`. Another thread may set
+        `cancelled`: the statement then stops after the batch in flight, whose answers are kept. `parts` are texts that an
+        author wrote of `text`: an error of DuckDB is told in the first that holds its place. Raises QuailError for what a user
+        can mend, duckdb.Error for what DuckDB refuses. A transaction that is open is used and left open.
         """
         written = self.transpile(text, dialect or self.settings.sql_dialect)
         if not mentions_ai(written.text):
@@ -213,15 +215,28 @@ class Session:
         self._tokens.close()
         self._features.close()
 
-    def _services(self, settings: Settings, listener: Listener, node: str = "", refresh: bool = False) -> Services:
+    def _services(self, settings: Settings, listener: Listener, node: str = "", refresh: bool | datetime = False) -> Services:
         spent = {"run": self._spent_by_run}
         if node:
             spent["model"] = self._spent_by_node.setdefault(node, Spent())
-        terms = Terms(Budgets(settings, spent), node, self._run_began if refresh else 0)
+        terms = Terms(Budgets(settings, spent), node, self._since(refresh))
         return Services(settings, self._model, self._owner, listener, terms)
 
+    def _since(self, refresh: bool | datetime) -> int:
+        """From when on answers count, in microseconds since 1970 UTC."""
+        if isinstance(refresh, datetime):
+            return round(refresh.timestamp() * 1_000_000)
+        if not refresh:
+            return 0
+        with self._lock:
+            if self._refreshes_since is None:
+                # An answer from a clock that was ahead is not one of this run, and must not outlive those that replace it.
+                latest = self._store.latest()
+                self._refreshes_since = latest + 1 if latest > time.time_ns() // 1000 else self._run_began
+            return self._refreshes_since
+
     def _model(self, name: str) -> Model:
-        with self._loading:
+        with self._lock:
             if name not in self._models:
                 self._models[name] = load_model(name, self.settings, self._store, self._tokens, self._features)
             return self._models[name]
@@ -295,11 +310,11 @@ class Connection:
         self.report = RunReport()  # of the last statement
         session.register(connection)
 
-    def sql(self, text: str, dialect: str | None = None, report: bool = False, refresh: bool = False) -> Any:
+    def sql(self, text: str, dialect: str | None = None, report: bool = False, refresh: bool | datetime = False) -> Any:
         """Runs statements and returns the last one's rows as a pyarrow.Table; with `report=True` also the RunReport.
 
         `dialect` is that of the text (duckdb, snowflake); default: the setting `sql_dialect`. `refresh` asks again what was
-        not answered since this connection was made, and replaces the stored answers.
+        not answered since this connection was made, or since a moment, and replaces the stored answers.
         Raises QuailError before anything is asked when the statement is wrong, duckdb.Error when DuckDB refuses it.
         """
         table = pa.table({})

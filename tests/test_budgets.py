@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +181,65 @@ def test_refresh_replaces_what_is_stored(tmp_path: Path) -> None:
     with connect(answers=str(tmp_path)) as con:
         assert con.sql(text).to_pylist() == after
         assert con.report.asked == 0
+
+
+def test_an_interrupted_refresh_goes_on_from_its_moment(tmp_path: Path) -> None:
+    settings = Settings.of({"engine": "mock", "answers": str(tmp_path)})
+    with quail_engine.connect(settings=settings) as con:
+        assert ask(con, "q", 40) == 40
+    said: list[Event] = []
+    session = Session(settings, said.append)
+    with duckdb.connect() as cursor:
+        session.register(cursor)
+        text = f"select AI_FILTER('q', 'text ' || i) {ROWS}"
+        assert session.execute(cursor, text.format(15), refresh=True).asked == 15  # and here it is cut off
+        session.close()
+    (warning,) = [str(event) for event in said if isinstance(event, Warned)]
+    moment = re.search(r"quail_refresh: '(.*?)' in place of true goes on", warning)
+    assert moment
+    with quail_engine.connect(settings=settings) as con:
+        assert ask(con, "q", 40, refresh=datetime.fromisoformat(moment[1])) == 25
+        assert ask(con, "q", 40, refresh=datetime.fromisoformat(moment[1])) == 0
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_refresh_replaces_answers_from_a_clock_that_was_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sealed: bool, shared: bool
+) -> None:
+    """Each refresh asks once, and its answers count from then on, though the clock says that they are older."""
+    year, now = 365 * 86_400 * 10**9, time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + year)
+    first = str(tmp_path / "first")
+    with connect(answers=first, mock_margin={"word": 1.0}) as con:
+        con.sql(text := "select AI_SCORE('q', 'a word') s")
+        if sealed:
+            con._session._store.compact()
+    monkeypatch.setattr(time, "time_ns", now)
+    own = {"path": str(tmp_path / "own"), "shared": [first]} if shared else first
+    for margin in (2.0, 3.0):
+        with connect(answers=own, mock_margin={"word": margin}) as con:
+            score = con.sql(text, refresh=True).to_pylist()
+            assert con.report.asked == 1
+            assert con.sql(text, refresh=True).to_pylist() == score
+            assert con.report.asked == 0
+        with connect(answers=own) as con:
+            assert con.sql(text).to_pylist() == score
+            assert con.report.asked == 0
+            assert score[0]["s"] == pytest.approx(1 / (1 + math.exp(-margin)))
+
+
+def test_a_read_only_store_asks_once_in_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(answers=str(tmp_path)) as con:
+        assert ask(con, "q", 10) == 10
+    with connect(answers={"path": str(tmp_path), "mode": "read_only"}) as con:
+        assert ask(con, "q", 30) == 20
+        assert ask(con, "q", 30) == 0
+        assert ask(con, "q", 30, refresh=True) == 10  # the others were asked since this connection was made
+        assert ask(con, "q", 30, refresh=True) == 0
+        monkeypatch.setattr("quail_engine.answers.store.READ_ONLY_ANSWERS", 30)
+        assert ask(con, "other", 1) == 1
+        assert ask(con, "q", 30) == 15  # 31 were in memory, and the older half has gone
+    with connect(answers=str(tmp_path)) as con:
+        assert ask(con, "q", 10) == 0
+        assert ask(con, "q", 30) == 20, "nothing was written"

@@ -7,8 +7,8 @@ are copied: a journal is its process's own until it is sealed.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,14 +37,11 @@ class Remote:
         """Copies the segments that are missing here, and drops copies of segments that are gone there."""
         with self._reaching():
             system, root = self._open()
-            there = {Path(name).name: name for name in _listed(system, f"{root}/segments") if _NAME.fullmatch(Path(name).name)}
+            there = _segments(system, root)
             self.folder.create()
             here = {path.name: path for path in self.folder.segments.glob("*.parquet")}
-            missing = [there[name] for name in sorted(there.keys() - here.keys())]
-            while batch := list(itertools.islice(missing, _AT_ONCE)):
-                del missing[:_AT_ONCE]
-                for name, data in system.cat(batch).items():
-                    self._keep(Path(name).name, data)
+            for name, data in _read(system, [there[name] for name in sorted(there.keys() - here.keys())]):
+                self._keep(name, data)
         for name in here.keys() - there.keys():
             if time.time() - here[name].stat().st_mtime > _FRESH_SECONDS:
                 here[name].unlink(missing_ok=True)
@@ -55,6 +52,33 @@ class Remote:
             system, root = self._open()
             system.makedirs(f"{root}/segments", exist_ok=True)
             system.pipe_file(f"{root}/segments/{segment.name}", segment.read_bytes())
+
+    @contextmanager
+    def whole(self) -> Iterator[Folder]:
+        """A folder that holds all segments while the block lasts; what they have become then replaces those at the URL.
+
+        New ones are sent before old ones go, so that whoever reads meanwhile finds every answer.
+        """
+        self.folder.create()
+        with tempfile.TemporaryDirectory(dir=self.folder.root) as place:
+            folder = Folder(Path(place))
+            folder.create()
+            with self._reaching():
+                system, root = self._open()
+                there = _segments(system, root)
+                for name, data in _read(system, sorted(there.values())):
+                    files.write_private(folder.segments / name, data)
+            yield folder
+            left = {path.name: path for path in folder.segments.glob("*.parquet")}
+            for name in sorted(left.keys() - there.keys()):
+                self.push(left[name])
+            with self._reaching():
+                for path in sorted(folder.damaged.glob("*")):
+                    system.makedirs(f"{root}/damaged", exist_ok=True)
+                    system.pipe_file(f"{root}/damaged/{path.name}", path.read_bytes())
+                for name in sorted(there.keys() - left.keys()):
+                    system.rm_file(there[name])
+                    (self.folder.segments / name).unlink(missing_ok=True)
 
     def _keep(self, name: str, data: bytes) -> None:
         if f"{hashlib.sha256(data).hexdigest()}.parquet" == name:
@@ -83,6 +107,18 @@ class Remote:
                 f"The answers at {self.url} cannot be reached: {type(error).__name__}: {error}. What was answered here is "
                 "kept; mend the address or the access, or take it out of `answers:`."
             ) from error
+
+
+def _segments(system: Any, root: str) -> dict[str, str]:
+    """The segments of a store by name, with their addresses."""
+    return {Path(name).name: name for name in _listed(system, f"{root}/segments") if _NAME.fullmatch(Path(name).name)}
+
+
+def _read(system: Any, addresses: list[str]) -> Iterator[tuple[str, bytes]]:
+    """The files by name, some at once."""
+    for start in range(0, len(addresses), _AT_ONCE):
+        for address, data in system.cat(addresses[start : start + _AT_ONCE]).items():
+            yield Path(address).name, data
 
 
 def _listed(system: Any, folder: str) -> list[str]:

@@ -38,6 +38,7 @@ SCHEMA = pa.schema(
     metadata={VERSION_KEY: VERSION.encode()},
 )
 _ATTEMPTS = 5
+QUERIES = 1_000  # that one DuckDB instance runs: until it is closed it keeps some 8 KB of every join
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class Segments:
         self._warn = warn
         self._objections: dict[str, str] = {}  # by file name
         self._database: duckdb.DuckDBPyConnection | None = None
+        self._queries = 0  # of that database
         self._lock = threading.Lock()
 
     def paths(self) -> list[Path]:
@@ -150,6 +152,11 @@ class Segments:
         )
         return {} if found is None else _stored(found)
 
+    def latest(self) -> int:
+        """When the newest answer was given, in microseconds since 1970 UTC; 0 without any. Raises duckdb.Error."""
+        found = self.query("select epoch_us(max(time)) as time from segments")
+        return int(found["time"][0].as_py() or 0) if found else 0
+
     def query(self, sql: str, **tables: pa.Table) -> pa.Table | None:
         """Runs a query over `segments` and the given tables; None where there are no segments. Raises duckdb.Error."""
         for attempt in range(_ATTEMPTS):
@@ -176,8 +183,11 @@ class Segments:
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         """A cursor of a DuckDB of our own: the user's settings and transactions have no part in the store."""
         with self._lock:
-            if self._database is None:
+            if self._database is None or self._queries >= QUERIES:
+                # The old one is let go, not closed: that would close other threads' cursors, the last of which takes it along.
                 self._database = duckdb.connect(":memory:", config={"temp_directory": tempfile.gettempdir()})
+                self._queries = 0
+            self._queries += 1
             return self._database.cursor()
 
     def close(self) -> None:

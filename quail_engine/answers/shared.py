@@ -9,7 +9,7 @@ from pathlib import Path
 from quail_engine.answers.folder import Folder
 from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
-from quail_engine.answers.tails import Tails, merge, newest
+from quail_engine.answers.tails import Tails, merge, newest, newest_time
 from quail_engine.errors import AnswerStoreError
 from quail_engine.settings import is_url
 
@@ -32,12 +32,19 @@ class SharedStore:
 
         Raises AnswerStoreError where it is missing or cannot be reached, else as `Segments.recall`.
         """
+        found = newest(keys, self._journals())
+        return merge(found, self._segments.recall(keys))
+
+    def latest(self) -> int:
+        """When the newest answer was given, in microseconds since 1970 UTC; 0 without any. Raises as `recall`."""
+        return max([*map(newest_time, self._journals()), self._segments.latest()])
+
+    def _journals(self) -> list[dict[bytes, Stored]]:
         with self._lock:
             if not self._opened:
                 self._open()
                 self._opened = True
-            found = newest(keys, self._tails.read())
-        return merge(found, self._segments.recall(keys))
+            return self._tails.read()
 
     def _open(self) -> None:
         if self._remote:

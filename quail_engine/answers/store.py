@@ -7,13 +7,14 @@ share a folder without a server: every file has one writer, and files appear and
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -31,12 +32,13 @@ from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
 from quail_engine.answers.shared import SharedStore
 from quail_engine.answers.tables import TableRecords
-from quail_engine.answers.tails import Tails, merge, newest, note
+from quail_engine.answers.tails import Tails, merge, newest, newest_time, note
 from quail_engine.answers.upkeep import CheckReport, StoreStats
 from quail_engine.errors import AnswerStoreError
 from quail_engine.settings import AnswersSettings, is_url
 
 SEAL_ANSWERS = 1 << 16
+READ_ONLY_ANSWERS = 1 << 20  # new answers that a `read_only` store has in memory, some 400 bytes each; then the older half goes
 SYNC_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ class AnswerStore:
         self._tails = Tails(self._folder) if self._folder else None
         self._lock = threading.RLock()
         self._fetched = False  # the copy of a store at a URL is as new as this process
-        self._recent: dict[bytes, Stored] = {}  # what our own journal holds, or all there is without a folder
+        self._recent: dict[bytes, Stored] = {}  # what our own journal holds, or all that was remembered without one
         self._writer: Writer | None = None
         self._synced = time.monotonic()
 
@@ -89,6 +91,18 @@ class AnswerStore:
                     found |= shared.recall(missing)
         return {key: stored.answer for key, stored in found.items() if stored.time >= since}
 
+    def latest(self) -> int:
+        """When the newest answer that `recall` could give was given; 0 where there is none. A clock may have been ahead."""
+        if self._mode == "off":
+            return 0
+        with self._reading():
+            with self._lock:
+                self._fetch()
+                times = [newest_time(self._recent)]
+                times += map(newest_time, self._tails.read(self._writer.path if self._writer else None) if self._tails else ())
+            times += [self._segments.latest()] if self._segments else []
+            return max(times + [shared.latest() for shared in self._shared])
+
     def _fetch(self) -> None:
         if self._remote and not self._fetched:
             self._remote.fetch()
@@ -101,26 +115,32 @@ class AnswerStore:
         answers: Sequence[tuple[bytes, Answer]],
         model: str = "",
         dtype: str = "",
+        since: int = 0,
     ) -> None:
-        """Keeps the answers to one question by their keys; durable after the next `flush`, or a second later.
+        """Keeps the answers to one question by their keys; durable after the next `flush`, or a second later. A `read_only`
+        store keeps them in memory, so that it is not asked twice in a process.
 
         Template, model and dtype are for people (statistics, clearing); they are no part of any key. A later answer to the
-        same key replaces an earlier one.
+        same key replaces an earlier one. The time is now, or `since` where that is later: the answers are then newer than
+        those that a `recall` of this `since` took as unknown, whatever clocks there are.
         """
-        if self._mode != "read_write" or not answers:
+        if self._mode == "off" or not answers:
             return
         assert len(question_key) == KEY_BYTES, "not a question key"
         for key, answer in answers:
             assert len(key) == KEY_BYTES, "not an answer key"
             assert all(map(math.isfinite, answer.values)), "a failed request has no answer to remember"
         keys, kept = zip(*answers, strict=True)
-        record = Record(question_key, template_text, model, dtype, time.time_ns() // 1000, keys, kept)
+        record = Record(question_key, template_text, model, dtype, max(time.time_ns() // 1000, since), keys, kept)
         with self._lock, self._writing():
-            if self._folder:
-                self._append(self._folder, record)
+            written = self._folder if self._mode == "read_write" else None
+            if written:
+                self._append(written, record)
             note(self._recent, [record])
-            if self._folder and len(self._recent) >= SEAL_ANSWERS:
-                self._seal(self._folder)
+            if written and len(self._recent) >= SEAL_ANSWERS:
+                self._seal(written)
+            elif self._mode == "read_only" and len(self._recent) > READ_ONLY_ANSWERS:
+                self._recent = dict(itertools.islice(self._recent.items(), READ_ONLY_ANSWERS // 2, None))
 
     def remember_failures(
         self, question_key: bytes, template_text: str, keys: Sequence[bytes], reason: str, model: str = "", node: str = ""
@@ -207,24 +227,23 @@ class AnswerStore:
 
     def check(self) -> CheckReport:
         """Verifies every segment and journal; a damaged segment is moved to the folder `damaged`, and only it is lost."""
-        with self._upkeep() as folder:
+        with self._upkeep() as (folder, _):
             return upkeep.check(folder)
 
     def compact(self) -> None:
         """Merges all segments and abandoned journals into few files, each answer once."""
-        with self._upkeep() as folder:
-            assert self._segments
-            upkeep.compact(folder, self._segments)
+        with self._upkeep() as (folder, segments):
+            upkeep.compact(folder, segments)
 
     def clear(self, template: str | None = None, model: str | None = None, before: datetime | None = None) -> int:
         """Deletes the answers to which every given condition applies (all answers, without one) and says how many.
 
         `before` keeps what is as new or newer; it has a time zone. Answers in the journals of running processes stay.
         """
-        with self._upkeep() as folder:
-            assert self._segments
-            FailureLog(folder.failures).clear(template, model, before)
-            removed, left = upkeep.clear(folder, self._segments, template, model, before)
+        with self._upkeep() as (folder, segments):
+            assert self._folder
+            FailureLog(self._folder.failures).clear(template, model, before)
+            removed, left = upkeep.clear(folder, segments, template, model, before)
         if left:
             self._warn(f"answers: {left:,} journals of running processes were not cleared.")
         return removed
@@ -239,7 +258,7 @@ class AnswerStore:
 
     def import_(self, path: Path) -> int:
         """Adds the answers of an exported file and says how many there are. Of two to one key the newest counts."""
-        with self._upkeep() as folder:
+        with self._upkeep() as (folder, _):
             return transfer.read_file(folder, path)
 
     def _append(self, folder: Folder, record: Record) -> None:
@@ -275,11 +294,8 @@ class AnswerStore:
         self._recent = {}
 
     @contextmanager
-    def _upkeep(self) -> Iterator[Folder]:
-        if self._remote:
-            raise AnswerStoreError(
-                f"The answers at {self._remote.url} are a copy here. Download the folder, name it with --path, and put it back."
-            )
+    def _upkeep(self) -> Iterator[tuple[Folder, Segments]]:
+        """All answers but those in journals of running processes, to be worked on by nobody else on this machine."""
         if not self._folder or self._mode != "read_write":
             raise AnswerStoreError("These answers are not kept in a folder that may be written: there is nothing to do.")
         with self._lock, self._writing():
@@ -287,7 +303,14 @@ class AnswerStore:
             with self._folder.upkeep():
                 if self._writer:
                     self._seal(self._folder)
-                yield self._folder
+                if not self._remote:
+                    assert self._segments
+                    yield self._folder, self._segments
+                    return
+                upkeep.seal_abandoned(self._folder, self._remote.push)
+                self._fetched = False  # the copy is as old as before
+                with self._remote.whole() as folder, closing(Segments(folder.segments, self._warn)) as segments:
+                    yield folder, segments
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

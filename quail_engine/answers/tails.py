@@ -58,6 +58,11 @@ def newest(keys: Sequence[bytes], sources: Iterable[Mapping[bytes, Stored]]) -> 
     return found
 
 
+def newest_time(answers: Mapping[bytes, Stored]) -> int:
+    """When the last of them was given, 0 without any."""
+    return max((stored.time for stored in answers.values()), default=0)
+
+
 def merge(found: dict[bytes, Stored], more: dict[bytes, Stored]) -> dict[bytes, Stored]:
     """Both; of two answers to one key the newest."""
     if not found:

@@ -119,7 +119,7 @@ def check(folder: Folder) -> CheckReport:
 
 def compact(folder: Folder, sealed: Segments) -> None:
     """Raises OSError, duckdb.Error."""
-    _seal_abandoned(folder)
+    seal_abandoned(folder)
     _sweep(folder)
     old = sealed.paths()
     # Keys are spread evenly, so equal ranges of them are parts of about MERGED_ANSWERS each.
@@ -141,7 +141,7 @@ def clear(
     folder: Folder, sealed: Segments, template: str | None, model: str | None, before: datetime | None
 ) -> tuple[int, int]:
     """Answers that were deleted, and journals of running processes, which were not looked at. Raises OSError."""
-    left = _seal_abandoned(folder)
+    left = seal_abandoned(folder)
     assert before is None or before.tzinfo, "a time without a zone is a different moment on every machine"
     removed, old = 0, []
     for path in sealed.paths():
@@ -162,13 +162,13 @@ def clear(
     return removed, left
 
 
-def _seal_abandoned(folder: Folder) -> int:
-    """Seals the journals of processes that have ended, and gives how many have an owner still."""
+def seal_abandoned(folder: Folder, send: Callable[[Path], None] | None = None) -> int:
+    """Seals the journals of processes that have ended, sends them where they have to be, and gives how many have an owner."""
     owned = 0
     for path in folder.journal_paths():
         writer = Writer.adopt(path)
         if writer:
-            seal(folder, writer)
+            seal(folder, writer, send)
         else:
             owned += 1
     return owned

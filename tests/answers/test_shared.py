@@ -189,9 +189,64 @@ def test_urls_that_cannot_be_read_say_why(tmp_path: Path, monkeypatch: pytest.Mo
         at(None, shared=(URL,)).recall(KEYS)
 
 
-def test_upkeep_of_a_copy_is_refused(bucket: Any) -> None:
-    with pytest.raises(AnswerStoreError, match=r"are a copy here\. Download the folder"):
+def names(bucket: Any, folder: str = "segments") -> set[str]:
+    found = bucket.ls(f"/quail-answers/{folder}", detail=False) if bucket.exists(f"/quail-answers/{folder}") else []
+    return {Path(name).name for name in found}
+
+
+def quail_answers(*arguments: str) -> str:
+    result = CliRunner().invoke(main, ["answers", "--path", URL, *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_upkeep_at_a_url(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start in (0, 10, 20):
+        remember(URL, start, start + 15)  # five answers are in two segments
+    crashed = at(URL)
+    crashed.remember(Q, "gone", rows(40, 45))
+    assert crashed._writer
+    crashed._writer.close()
+    bucket.pipe_file(f"/quail-answers/segments/{'0' * 64}.parquet", b"not a segment")
+
+    assert "50 answers in 4 segments and 0 journals, all read" in quail_answers("check")
+    assert names(bucket, "damaged") == {f"{'0' * 64}.parquet"}
+    before = names(bucket)
+    assert len(before) == 4
+    quail_answers("compact")
+    assert len(names(bucket)) == 1
+    assert not names(bucket) & before
+    assert quail_answers("clear", "--question", "gone", "--yes") == "5 answers deleted\n"
+    left = dict(rows(0, 35))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    assert at(URL).recall(KEYS) == left
+    at(URL).export(tmp_path / "all.parquet")
+    assert quail_answers("clear", "--yes") == "35 answers deleted\n"
+    assert names(bucket) == set()
+    assert at(URL).recall(KEYS) == {}, "nor in the copy"
+    quail_answers("import", str(tmp_path / "all.parquet"))
+    assert at(URL).recall(KEYS) == left
+    assert [path.name for path in at(URL)._folder.root.iterdir() if path.name.startswith("tmp")] == []  # type: ignore[union-attr]
+
+
+def test_upkeep_at_a_url_that_fails_halfway_loses_nothing(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start in (0, 10):
+        remember(URL, start, start + 10)
+    before = names(bucket)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError("no such right")
+
+    monkeypatch.setattr(type(bucket), "pipe_file", refuse)
+    with pytest.raises(AnswerStoreError, match=r"cannot be reached: PermissionError: no such right"):
         at(URL).compact()
+    assert names(bucket) == before
+    monkeypatch.undo()
+    monkeypatch.setattr(type(bucket), "rm_file", refuse)
+    with pytest.raises(AnswerStoreError, match=r"cannot be reached: PermissionError: no such right"):
+        at(URL).compact()
+    assert names(bucket) > before
+    assert at(URL).recall(KEYS) == dict(rows(0, 20))
 
 
 def test_a_damaged_segment_is_told_to_the_listener(tmp_path: Path, open_store: Open) -> None:

@@ -6,9 +6,12 @@ import os
 import stat
 import struct
 import threading
+import weakref
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -146,13 +149,14 @@ def test_memory_only_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_read_only_recalls_and_never_writes(open_store: Open, tmp_path: Path) -> None:
     reader = open_store("read_only")
-    reader.remember(Q, "t", rows(0, 5))
-    assert reader.recall([key("1")]) == {}
+    reader.remember(Q, "t", rows(20, 25))
+    assert reader.recall([key("1"), key("20")]) == dict(rows(20, 21)), "in memory, for this process"
     assert not (tmp_path / "answers").exists()
     open_store().remember(Q, "t", rows(0, 5))
     before = sorted(path.name for path in (tmp_path / "answers").rglob("*"))
     reader.remember(Q, "t", rows(5, 9))
-    assert reader.recall([key("1"), key("6")]) == {key("1"): Answer((0.25,), 1)}
+    assert reader.recall([key("1"), key("6")]) == dict([*rows(1, 2), *rows(6, 7)])
+    assert open_store("read_only").recall([key("1"), key("6")]) == dict(rows(1, 2))
     reader.close()
     assert sorted(path.name for path in (tmp_path / "answers").rglob("*")) == before
     with pytest.raises(AnswerStoreError):
@@ -236,3 +240,28 @@ def test_a_full_disk_loses_no_earlier_answer(open_store: Open, monkeypatch: pyte
     monkeypatch.setattr(os, "write", write)
     store.remember(Q, "t", rows(9, 12))
     assert open_store().recall([k for k, _ in rows(0, 12)]) == dict(rows(0, 5) + rows(9, 12))
+
+
+def test_duckdb_is_opened_anew_after_some_queries(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it is closed an instance of DuckDB keeps some memory of every join."""
+    store = open_store()
+    store.remember(Q, "t", rows(0, 10))
+    store.compact()
+    opened: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
+    connect = duckdb.connect
+
+    def counted(*place: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        connection = connect(*place, **options)
+        opened.append(weakref.ref(connection))
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+    monkeypatch.setattr(segments, "QUERIES", 3)
+    reader = open_store()
+    assert reader._segments
+    held = reader._segments._cursor()  # another thread is in the midst of a query
+    for _ in range(9):
+        assert reader.recall([key("3")]) == dict(rows(3, 4))
+    assert len(opened) == 4
+    assert held.sql("select 1").fetchall() == [(1,)]
+    assert [connection() is None for connection in opened] == [True, True, True, False]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -33,6 +34,13 @@ class Gate:
         """Waits until so many statements have requests at the engine."""
         ends = time.monotonic() + 30
         while sum(place.handed is not None for place in session._owner._places) < statements:
+            assert time.monotonic() < ends
+            time.sleep(0.005)
+
+    def until_waited(self, session: Session, statements: int) -> None:
+        """Waits until so many statements know what they ask and what others ask."""
+        ends = time.monotonic() + 30
+        while sum(bool(place.claimed or place.awaited) for place in session._owner._places) < statements:
             assert time.monotonic() < ends
             time.sleep(0.005)
 
@@ -85,6 +93,30 @@ def test_what_several_statements_ask_is_asked_once(session: Session, database: d
     for t in range(THREADS):
         rows = database.execute(f"from t{10 * t} order by i").fetchall()
         assert rows == [(i, "1" in str(i)) for i in range(10 * t, 10 * t + ROWS)]
+
+
+@pytest.mark.parametrize("mode", ["off", "read_only"])
+def test_what_is_asked_is_asked_once_without_a_store(
+    database: duckdb.DuckDBPyConnection, gate: Gate, tmp_path: Path, mode: str
+) -> None:
+    answers = {"path": str(tmp_path), "mode": mode}
+    session = Session(Settings.of({"engine": "mock", "token_budget": 2_000, "answers": answers}), listener=lambda event: None)
+    session.register(database)
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(session.execute, database.cursor(), _sql(0, ROWS))]
+        assert gate.reached.wait(30)
+        runs += [pool.submit(session.execute, database.cursor(), _sql(start, start + ROWS)) for start in (50, 100)]
+        gate.until_waited(session, 3)
+        gate.open.set()
+        reports = [run.result() for run in runs]
+    assert gate.asked == sum(report.asked for report in reports) == ROWS + 100
+    assert sum(report.recalled for report in reports) == 2 * ROWS - 100
+    for start in (0, 50, 100):
+        rows = database.execute(f"from t{start} order by i").fetchall()
+        assert rows == [(i, "1" in str(i)) for i in range(start, start + ROWS)]
+    again = session.execute(database.cursor(), f"create or replace {_sql(0, ROWS).removeprefix('create')}")
+    assert again.asked == (ROWS if mode == "off" else 0)
+    session.close()
 
 
 def test_a_cancelled_statement_leaves_the_others_alone(

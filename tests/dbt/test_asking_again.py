@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,12 @@ def test_asking_again(project: Any) -> None:
     assert again == {"grows": 30, "again": 30, "rich": 60}
     assert "a refresh would re-ask 29 inputs that have an answer" in output
     assert "config.meta_get" not in output
-    with pytest.raises(DbtRuntimeError, match="quail_refresh must be true or false, not 'perhaps'"):
+    moment = re.search(r"quail_refresh: '(.*?)' in place of true goes on", output)
+    assert moment
+    for since, answered in ((moment[1], failed), ("2020-01-01", failed), ("2999-01-01 09:00", again | {"one": 30, "same": 0})):
+        results = asked(run_dbt(["run", "--vars", f"{{quail_refresh: {since}}}", *good]))
+        assert results | {"one": 0, "same": 0} == answered | {"again": 30, "one": 0, "same": 0}, since
+    with pytest.raises(DbtRuntimeError, match=r"quail_refresh must be true, false or a moment .*, not 'perhaps'"):
         run_dbt(["run", "--select", "one", "--vars", "{quail_refresh: perhaps}"], expect_pass=False)
     with pytest.raises(DbtRuntimeError, match=r"Unknown variable: quail_refesh\. .*: quail_refresh, quail_sample"):
         run_dbt(["run", "--select", "one", "--vars", "{quail_refesh: true}"], expect_pass=False)

@@ -43,8 +43,12 @@ def test_a_sample_is_the_same_rows_in_every_model(project: Any) -> None:
     assert asked == 3 * customers
     assert f"asking {asked} (" in output
     assert f"a sample of 0.1 of the rows, all of them would be asking {asked * 10} (" in output
+    whole = f"a sample of 0.1 of the rows: all of them would be ≈ {asked * 10:,} inputs, {asked * 9:,} to be asked yet"
+    assert f"1 node with AI calls, {asked} asked, 0 recalled" in output
+    assert f"{whole} (≈ " in output
     before = one(project, "select string_agg(id, ',' order by id) from {schema}.joined")
-    again = run_dbt(["run", *sample])
+    again, output = run_dbt_and_capture(["run", *sample])
+    assert f"0 asked, {asked} recalled; {whole}\n" in output, "nothing is known of what a question costs"
     assert one(project, "select string_agg(id, ',' order by id) from {schema}.joined") == before
     assert next(r.adapter_response["asked"] for r in again if r.node.name == "asked") == 0
     assert one(project, "select count(*) from {schema}.grows") == 3 * customers

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import SpawnContext
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import duckdb
@@ -31,18 +34,19 @@ class QuailConnectionManager(DuckDBConnectionManager):
 
     TYPE = "quail"
     _RUN_LOG: RunLog | None = None  # of the project this process runs; one at a time, as with the environment
-    _REFRESH = False  # the variable quail_refresh, for statements outside of nodes
+    _REFRESH: node.Refresh = False  # the variable quail_refresh, for statements outside of nodes
 
     def __init__(self, config: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(config, mp_context)
         # `dbt debug` builds an adapter from the profile alone: no project, no target folder.
         folder = getattr(config, "project_target_path", None)
-        QuailConnectionManager._RUN_LOG = RunLog(Path(folder)) if folder else None
-        node.check_variables(config)
-        QuailConnectionManager._REFRESH = node.switch("quail_refresh", node.variable(config, "quail_refresh"))
         QuailRelation.share = node.share(config)
+        QuailConnectionManager._RUN_LOG = RunLog(Path(folder), QuailRelation.share) if folder else None
+        node.check_variables(config)
+        QuailConnectionManager._REFRESH = node.refresh(node.variable(config, "quail_refresh"))
         if isinstance(DuckDBConnectionManager._ENV, QuailEnvironment):  # of an earlier invocation in this process
             DuckDBConnectionManager._ENV.session.start_run()
+        _handle_sigterm(_terminate, instead_of=signal.SIG_DFL)
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
@@ -73,6 +77,7 @@ class QuailConnectionManager(DuckDBConnectionManager):
     def cleanup_all(self) -> None:
         """dbt calls it when a command is done. The line is said here because a hook of its own would count as one of PASS=."""
         super().cleanup_all()
+        _handle_sigterm(signal.SIG_DFL, instead_of=_terminate)
         if self._RUN_LOG is not None and (summary := self._RUN_LOG.summary()):
             logger.info(summary)
 
@@ -99,6 +104,19 @@ class QuailConnectionManager(DuckDBConnectionManager):
         """Affected rows of the last statement, and the AI counts of its node: the statement dbt calls `main` holds no AI call
         in incremental, snapshot and external nodes."""
         return cursor.response()
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """dbt handles Ctrl-C and no other signal, so it is told of one as of Ctrl-C. It prints the text and ends with code 2."""
+    raise KeyboardInterrupt(
+        "Terminated (SIGTERM). The answers that came are kept, those of the batch in flight, too: run again."
+    )
+
+
+def _handle_sigterm(handler: Any, instead_of: Any) -> None:
+    """Sets the handler, unless whoever runs dbt in their own process has one of theirs."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is instead_of:
+        signal.signal(signal.SIGTERM, handler)
 
 
 atexit.register(QuailConnectionManager.close_all_connections)

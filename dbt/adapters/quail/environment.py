@@ -26,6 +26,7 @@ from dbt_common.events.contextvars import get_node_info
 
 import quail_engine
 from dbt.adapters.quail.credentials import QuailCredentials
+from dbt.adapters.quail.node import Refresh
 from dbt.adapters.quail.progress import ProgressLog
 from dbt.adapters.quail.reports import QuailAdapterResponse, RunLog
 from quail_engine import QuailError, RunReport, Session, SqlError, Transpiled
@@ -39,7 +40,7 @@ class NodeWork:
 
     unique_id: str | None  # None where dbt names no node, as in a run-operation
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of its own
-    refresh: bool | None = None  # whether it asks again what was answered before this invocation; None: it does not say
+    refresh: Refresh | None = None  # None: it does not say
     compiled: str = ""  # the node's own SQL, in which errors are told
     dialect: str = "duckdb"  # of its own SQL
     fixtures: tuple[str, ...] = ()  # queries in it that dbt has written, in DuckDB's SQL
@@ -108,7 +109,7 @@ class QuailCursor(DuckDBCursorWrapper):
     def __init__(self, cursor: Any, session: Session, run_log: RunLog | None = None) -> None:
         super().__init__(cursor)
         self.run_log = run_log
-        self.refresh = False  # whether it asks again what was answered before this invocation, where a node does not say
+        self.refresh: Refresh = False  # where a node does not say
         self.share = 1.0  # of the rows that this invocation reads
         self._session = session
         self._stopped = threading.Event()
@@ -139,7 +140,7 @@ class QuailCursor(DuckDBCursorWrapper):
     def start_node(
         self,
         overrides: Mapping[str, Any],
-        refresh: bool,
+        refresh: Refresh,
         compiled: str = "",
         dialect: str = "duckdb",
         fixtures: tuple[str, ...] = (),

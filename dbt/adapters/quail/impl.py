@@ -77,7 +77,7 @@ class QuailAdapter(PromptChanges, DuckDBAdapter):
         """Begins the node of `config` where dbt calls no hook."""
         self.connections.thread_cursor().start_node(*self._work(config))
 
-    def _work(self, config: Any) -> tuple[dict[str, Any], bool, str, str, tuple[str, ...]]:
+    def _work(self, config: Any) -> tuple[dict[str, Any], node.Refresh, str, str, tuple[str, ...]]:
         """The node's overrides, whether it asks again, its SQL, the dialect of that, and the fixtures dbt wrote into it."""
         if not hasattr(config, "model"):
             return {}, False, "", "duckdb", ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import date, datetime
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -47,10 +48,27 @@ def fixtures(model: Any) -> tuple[str, ...]:
     return tuple(sql[sql.index("(") + 1 : sql.rindex(")")] for sql in written)
 
 
-def refreshes(config: Any, variable: Any) -> bool:
-    """Whether the node asks again what was answered before this invocation: by its own word, else by the variable's."""
+Refresh = bool | datetime
+"""Whether to ask again what was answered before this invocation, or what was answered before a moment."""
+
+
+def refreshes(config: Any, variable: Any) -> Refresh:
+    """By the node's own word, else by the variable's."""
     own = value(config, "refresh")
-    return switch("quail_refresh", variable if own is None else own)
+    return refresh(variable if own is None else own)
+
+
+def refresh(found: Any) -> Refresh:
+    """What `quail_refresh` says. Raises DbtRuntimeError for what is neither yes, no nor a moment."""
+    try:
+        if isinstance(found, (str, date)):  # YAML makes a date of what looks like one
+            return datetime.fromisoformat(str(found))
+    except ValueError:
+        pass
+    if found not in (None, True, False):
+        example = "'2026-01-31 09:00'"
+        raise DbtRuntimeError(f"quail_refresh must be true, false or a moment such as {example}, not {found!r}.")
+    return bool(found)
 
 
 def check_variables(config: Any) -> None:
@@ -73,13 +91,6 @@ def variable(config: Any, name: str) -> Any:
     project = getattr(provider, "vars", None) or {}
     own = project.get(getattr(config, "project_name", ""), None) or {}
     return given.get(name, own.get(name, project.get(name)))
-
-
-def switch(name: str, found: Any) -> bool:
-    """Raises DbtRuntimeError for what is neither yes nor no."""
-    if found not in (None, True, False):
-        raise DbtRuntimeError(f"{name} must be true or false, not {found!r}.")
-    return bool(found)
 
 
 def share(config: Any) -> float:

@@ -72,8 +72,10 @@ class RunLog:
     """`quail_run.jsonl` in the target folder: a line a statement with an AI call, of this and earlier invocations; and the sums
     of this one. Used by all threads."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, share: float = 1.0) -> None:
+        """`share`: of the rows, that the invocation reads."""
         self._path = folder / "quail_run.jsonl"
+        self._share = share
         self._lock = threading.Lock()
         self._nodes: set[str | None] = set()
         self._sums = RunReport()
@@ -108,4 +110,16 @@ class RunLog:
         parts = [f"{len(nodes):,} {'node' if len(nodes) == 1 else 'nodes'} with AI calls", *_counts(sums)]
         if sums.asked:
             parts.append(f"{amount(sums.tokens_fresh)} tokens in {duration(sums.seconds_engine)}")
-        return ", ".join(parts)
+        return ", ".join(parts) + (_of_all(sums, self._share) if self._share < 1 else "")
+
+
+def _of_all(sums: RunReport, share: float) -> str:
+    """What all rows would come to, by those that a sample has read and that are answered now."""
+    sampled = sums.asked + sums.recalled
+    inputs = round(sampled / share)
+    rest = inputs - sampled
+    cost = ""
+    if sums.asked:
+        tokens, seconds = (rest * spent / sums.asked for spent in (sums.tokens_fresh, sums.seconds_engine))
+        cost = f" (≈ {amount(tokens)} tokens, ≈ {duration(seconds)})"
+    return f"; a sample of {share:.3g} of the rows: all of them would be ≈ {inputs:,} inputs, {rest:,} to be asked yet{cost}"
