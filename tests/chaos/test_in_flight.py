@@ -77,7 +77,7 @@ def session(database: duckdb.DuckDBPyConnection) -> Iterator[Session]:
 
 
 def _sql(start: int, stop: int) -> str:
-    call = "AI_FILTER('does it say ''1''?', 'note ' || i)"
+    call = "AI_FILTER('does it say ''1''?', i || ' is note ' || i)"  # what texts begin with in common is asked once
     return f"create table t{start} as select i, {call} as f from range({start}, {stop}) r(i)"
 
 
