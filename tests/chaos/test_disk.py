@@ -23,7 +23,8 @@ from quail_engine.engine.mock import MockEngine
 from quail_engine.settings import AnswersSettings
 
 ROWS = 400
-QUESTION = "select i, AI_FILTER('does it say ''1''?', 'note ' || i) as f from range({}) r(i)"
+# What texts begin with in common is prefilled once: these share little, so that there are several batches.
+QUESTION = "select i, AI_FILTER('does it say ''1''?', i || ' is note ' || i) as f from range({}) r(i)"
 TRUTH = [{"i": i, "f": "1" in str(i)} for i in range(ROWS)]
 
 
