@@ -19,6 +19,7 @@ from sqlglot import exp
 from quail_engine.calls import AiCall, Kind
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, QuailDialect, has_span, span
+from quail_engine.sql.joins import Joins, find_joins
 from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
@@ -33,6 +34,7 @@ class PairSpace:
     conditions: tuple[tuple[int, int], ...]  # conjuncts of WHERE that hold no AI call, or are one
     one_sided: bool  # whether the call reads one relation only
     relations: tuple[tuple[str, ...], ...]  # names of those that each argument reads, in lower case
+    joins: Joins | None = None  # the same as relations and conditions apart, where they can be told apart
     outer: tuple[int, int] | None = None  # the words LEFT JOIN and the like, which the listing reads as JOIN
 
 
@@ -44,7 +46,7 @@ def find_pair_spaces(
     A call waits for others only where these are conditions of the same joins: then the planner may order them as it likes.
     """
     spaces = [
-        (node, None if stops else _pair_space(i, node, call, source))
+        (node, None if stops else _pair_space(i, nodes, call, source))
         for i, (node, call, stops) in enumerate(zip(nodes, calls, grouped, strict=True))
     ]
     scopes = {space.call: place_of(node).scope for node, space in spaces if space is not None}
@@ -56,7 +58,8 @@ def find_pair_spaces(
     return tuple(space for _, space in spaces if space is not None and independent(space.call))
 
 
-def _pair_space(index: int, node: AiFunction, call: AiCall, source: Source) -> PairSpace | None:
+def _pair_space(index: int, nodes: Sequence[AiFunction], call: AiCall, source: Source) -> PairSpace | None:
+    node = nodes[index]
     place = place_of(node)
     select = place.scope
     if call.kind is not Kind.FILTER or not call.arguments or not isinstance(select, exp.Select) or not select.args.get("joins"):
@@ -87,6 +90,7 @@ def _pair_space(index: int, node: AiFunction, call: AiCall, source: Source) -> P
         conditions=tuple(span(c) for c in kept),
         one_sided=len(tables) == 1,
         relations=tuple(map(_relations_in, call.arguments)),
+        joins=find_joins(select, nodes, source) if outer is None else None,
         outer=words,
     )
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from quail_engine.calls import AiCall, Kind, Task
 from quail_engine.sql.conjuncts import Conjunction, RowSpace
+from quail_engine.sql.joins import Joins
 from quail_engine.sql.limit import RowLimit, Shown
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query
@@ -140,19 +141,57 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     Other AI conditions count as TRUE, or as their answer table where they have one.
     """
     call = query.calls[space.call]
+    if space.joins is not None:
+        return _pairs_of_parts(query, space, space.joins, tables)
     stands = {
         i: _membership(other, tables[i]) if i in tables else "TRUE"
         for i, other in enumerate(query.calls)
         if not _is_inside_another(query, i)
     }
-    ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
-    columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(call.arguments))
     conditions = [f"({_spliced(query, condition, stands)})" for condition in space.conditions]
     conditions += [f"{_text(argument)} IS NOT NULL" for argument in call.arguments]
     inner = [(*space.outer, "JOIN")] if space.outer else []
     source = _edited(query.text, space.source, [*_replaced(query, stands), *inner])
-    with_ = f"WITH {ctes} " if ctes else ""
-    return f"{with_}SELECT DISTINCT {columns} {source} WHERE {' AND '.join(conditions)}"
+    return f"{_distinct_texts(query, space)} {source} WHERE {' AND '.join(conditions)}"
+
+
+def _distinct_texts(query: Query, space: PairSpace) -> str:
+    ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
+    columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(query.calls[space.call].arguments))
+    return f"{f'WITH {ctes} ' if ctes else ''}SELECT DISTINCT {columns}"
+
+
+def _pairs_of_parts(query: Query, space: PairSpace, joins: Joins, tables: Mapping[int, str]) -> str:
+    """`pairs_query` over the relations that it needs; of the others it matters only whether they have a row at all."""
+    read = {name for names in space.relations for name in names}
+    parts = joins.parts(tables)
+    needed = [part for part in parts if any(relation.name in read for relation in part.relations)]
+    relations = dict.fromkeys(text for part in needed for text in _relations_of(query, part, tables))
+    conditions = dict.fromkeys(text for part in needed for text in _conditions_of(query, part, tables))
+    conditions |= dict.fromkeys(f"{_text(argument)} IS NOT NULL" for argument in query.calls[space.call].arguments)
+    for part in parts:
+        if part not in needed:
+            where = " AND ".join(_conditions_of(query, part, tables)) or "TRUE"
+            conditions[f"EXISTS (SELECT 1 FROM {', '.join(_relations_of(query, part, tables))} WHERE {where})"] = None
+    return f"{_distinct_texts(query, space)} FROM {', '.join(relations)} WHERE {' AND '.join(conditions)}"
+
+
+def _relations_of(query: Query, part: Joins, tables: Mapping[int, str]) -> list[str]:
+    """SQL of a part's relations, and of the answer tables that link them: a comment may end a relation's text."""
+    answered = [tables[condition.call] for condition in part.conditions if condition.call is not None]
+    return [*(f"{query.text[slice(*relation.span)]}\n" for relation in part.relations), *answered]
+
+
+def _conditions_of(query: Query, part: Joins, tables: Mapping[int, str]) -> list[str]:
+    """SQL of a part's conditions, those that are answered as joins with their answer tables, which hold each input once."""
+    found = []
+    for condition in part.conditions:
+        if condition.call is None:
+            found.append(f"({query.text[slice(*condition.span)]}\n)")
+        else:
+            arguments, table = query.calls[condition.call].arguments, tables[condition.call]
+            found += [f"{_text(argument)} = {table}.a{i}" for i, argument in enumerate(arguments)]
+    return found
 
 
 def counts_query(query: Query, conjunction: Conjunction) -> str:
