@@ -29,9 +29,7 @@ def run(*arguments: str, **environment: str) -> str:
 
 @needs_triton
 def test_kernels_equal_their_references_in_the_interpreter() -> None:
-    said = run(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(TESTS / "kernels"), TRITON_INTERPRET="1"
-    )
+    said = run("-m", "pytest", "-v", "-p", "no:cacheprovider", str(TESTS / "kernels"), TRITON_INTERPRET="1")
     assert " passed" in said
     assert "skipped" not in said
 
