@@ -15,10 +15,12 @@ from quail_engine.errors import (
     SettingsError,
     SqlError,
 )
+from quail_engine.evaluation import Evaluation
 from quail_engine.oracle import oracle
 from quail_engine.progress import Answered, Asking, Event, Listener, Warned, amount, duration
 from quail_engine.report import RunReport
-from quail_engine.session import Connection, Session, connect
+from quail_engine.report_page import run_lines, run_page
+from quail_engine.session import Connection, DatabaseError, Session, connect
 from quail_engine.settings import OVERRIDES, Settings
 from quail_engine.sql import mentions_ai
 from quail_engine.sql.dialects import Transpiled
@@ -30,7 +32,9 @@ __all__ = [
     "Asking",
     "BudgetError",
     "Connection",
+    "DatabaseError",
     "EngineError",
+    "Evaluation",
     "Event",
     "Listener",
     "ModelError",
@@ -47,4 +51,6 @@ __all__ = [
     "duration",
     "mentions_ai",
     "oracle",
+    "run_lines",
+    "run_page",
 ]

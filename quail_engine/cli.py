@@ -17,7 +17,9 @@ from rich.table import Table
 from quail_engine import demo as demo_project
 from quail_engine import models as models_on_disk
 from quail_engine.answers import AnswerStore, CheckReport, Failure, StoreStats
+from quail_engine.dbt_command import Project
 from quail_engine.errors import QuailError
+from quail_engine.report_page import run_lines, run_page
 from quail_engine.session import DatabaseError, Session, connect
 from quail_engine.settings import Settings
 from quail_engine.sql.dialects import findings
@@ -127,6 +129,60 @@ def run(sql: str, database: str, rows: int, engine: str, model: str | None, answ
             f"{report.tokens_fresh:,} tokens in {report.seconds_engine:.1f} s",
             highlight=False,
         )
+
+
+def _project_options(command: Command) -> Command:
+    """The options that name a dbt project and its target."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    for option in (
+        click.option("--target", help="A target of the profile."),
+        click.option("--profiles-dir", type=folder, help="Folder of profiles.yml."),
+        click.option("--project-dir", type=folder, default=Path("."), show_default=True, help="Folder of the dbt project."),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), default=Path("target/quail_report.html"), show_default=True
+)
+@click.option("--gold", help="A query of answers beside gold: columns gold (or label), answer and/or score, text.")
+@click.option("--invocation", help="Id of a dbt run in the run log.  [default: the last one]")
+@_project_options
+@click.option("--database", help="A DuckDB file to ask instead of the dbt project's.")
+@click.option("--run-log", type=click.Path(path_type=Path), default=Path("target/quail_run.jsonl"), show_default=True)
+@_settings_options
+@_clear_errors
+def report(
+    html: Path,
+    gold: str | None,
+    invocation: str | None,
+    project_dir: Path,
+    profiles_dir: Path | None,
+    target: str | None,
+    database: str | None,
+    run_log: Path,
+    engine: str,
+    model: str | None,
+    answers: str | None,
+) -> None:
+    """Write a page on a run: what its nodes cost, beside how right the answers are. Nothing is asked.
+
+    In a dbt project, what its ai_accuracy tests judge is in it. With --database only what --gold selects.
+    """
+    project = Project(project_dir, profiles_dir, target)
+    if database is None and project.is_there:
+        project.run_operation("quail_report", {"to": str(html.absolute()), "invocation": invocation, "gold": gold})
+    else:
+        lines = run_lines(run_log, invocation) if run_log.is_file() or not gold else []
+        evaluations = []
+        if gold:
+            with connect(database or ":memory:", settings=_settings(engine, model, answers)) as connection:
+                evaluations.append(connection.judge(gold, "gold"))
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(run_page(lines, evaluations), encoding="utf-8")
+    click.echo(f"{html} is written")
 
 
 @main.group()

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 from rich.text import Text
 
+from quail_engine.dbt_command import DBT
 from quail_engine.errors import ModelError, QuailError
 from quail_engine.quality.accuracy import Accuracy
 
@@ -134,8 +134,7 @@ def build(directory: Path, model: str, console: Console, *arguments: str) -> int
     """`dbt build` in a process of its own, as a user would run it; its lines go to the console. Returns its exit status."""
     options = ["build", "--profiles-dir", ".", *arguments]
     console.print(Text(f"\n$ DEMO_MODEL={model} dbt {' '.join(options)}", style="bold"), soft_wrap=True)
-    # Not the `dbt` script, which need not be on the path, nor the one of this interpreter.
-    command = [sys.executable, "-c", "from dbt.cli.main import cli; cli()", "--no-use-colors", *options]
+    command = [*DBT, *options]
     environment = {**os.environ, "DEMO_MODEL": model}
     # Only these would lead dbt to another project or database than the one that was copied.
     for name in ("DBT_PROJECT_DIR", "DBT_PROFILES_DIR", "DBT_TARGET", "DBT_TARGET_PATH", "DEMO_DATABASE"):

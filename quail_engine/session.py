@@ -20,7 +20,8 @@ from quail_engine.answering import Terms
 from quail_engine.answers import AnswerStore
 from quail_engine.answers.features import FeatureStore
 from quail_engine.budgets import Budgets, Spent
-from quail_engine.errors import QuailError, SettingsError, SqlError
+from quail_engine.errors import BudgetError, QuailError, SettingsError, SqlError
+from quail_engine.evaluation import Evaluation, evaluation, judging_query
 from quail_engine.execute import execute, plans
 from quail_engine.fingerprints import Fingerprint, PromptChange
 from quail_engine.inquiries import Services
@@ -146,6 +147,23 @@ class Session:
             return plans(services, cursor, written.text, analyze, asked_before)
         except SqlError as error:
             raise written.error(error) from None
+
+    def judge(self, cursor: duckdb.DuckDBPyConnection, sql: str, name: str, node: str = "") -> Evaluation:
+        """The answers that a query gives, beside gold: its columns are gold, answer and/or score, and text.
+
+        It asks nothing: an AI call in it is answered by the store. Raises QuailError where that has no answer.
+        """
+        query = sql.strip().rstrip(";")
+        self.execute(cursor, f"DESCRIBE {query}", dialect="duckdb")
+        judging = judging_query(query, [(row[0], row[1]) for row in cursor.fetchall()])
+        try:
+            self.execute(cursor, judging, dialect="duckdb", overrides={"max_requests": 0})
+        except BudgetError as error:
+            raise QuailError(
+                f"{name}: a report asks nothing, and some of these rows have no stored answer yet ({error}). "
+                "Run the query or the model first, with the same answers."
+            ) from None
+        return evaluation(name, cursor.fetchall(), node)
 
     def prompt_change(self, table: str, text: str) -> PromptChange | None:
         """How what `text` would ask differs from what the rows of `table` were asked; None where it asks nothing else.
@@ -340,6 +358,12 @@ class Connection:
             raise QuailError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
         trees = self._session.explain(self._connection, text, dialect, analyze=analyze)
         return _FORMATS[format](trees)
+
+    def judge(self, sql: str, name: str) -> Evaluation:
+        """The answers that a query gives, beside gold; nothing is asked (`Session.judge`)."""
+        found = self._session.judge(self._connection, sql, name)
+        self._connection.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
+        return found
 
     def close(self) -> None:
         self._session.close()

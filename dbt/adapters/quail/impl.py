@@ -17,6 +17,7 @@ import quail_engine
 from dbt.adapters.quail import macro_calls, node
 from dbt.adapters.quail.catalog import catalog_table
 from dbt.adapters.quail.connections import QuailConnectionManager
+from dbt.adapters.quail.operations import Operations
 from dbt.adapters.quail.prompts import PromptChanges
 from dbt.adapters.quail.relation import QuailRelation
 from quail_engine import QuailError
@@ -24,7 +25,7 @@ from quail_engine import QuailError
 logger = AdapterLogger("Quail")
 
 
-class QuailAdapter(PromptChanges, DuckDBAdapter):
+class QuailAdapter(Operations, PromptChanges, DuckDBAdapter):
     ConnectionManager = QuailConnectionManager
     Relation = QuailRelation
     connections: QuailConnectionManager
