@@ -6,7 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
+
+import quail_engine
+from quail_engine import Connection
 
 # Project fixtures of dbt's own adapter tests; pytest accepts this name in the top-level conftest only.
 pytest_plugins = ["dbt.tests.fixtures.project"]
@@ -52,6 +56,29 @@ def _own_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         folder = tmp_path_factory.mktemp("cache")
         patch.setattr(rates, "user_cache", lambda: folder)
         yield
+
+
+@pytest.fixture(scope="module")
+def oracle(request: pytest.FixtureRequest) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with the mock's rules as functions of its own, which evaluates calls row by row: the module's TABLES."""
+    with quail_engine.oracle() as connection:
+        connection.execute(request.module.TABLES)
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def database(request: pytest.FixtureRequest) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the module's TABLES, on which session after session stands."""
+    with duckdb.connect() as connection:
+        connection.execute(request.module.TABLES)
+        yield connection
+
+
+@pytest.fixture
+def con(database: duckdb.DuckDBPyConnection) -> Iterator[Connection]:
+    """A session of the mock's, without answers, on the module's TABLES."""
+    with quail_engine.connect(database, engine="mock") as connection:
+        yield connection
 
 
 @pytest.fixture

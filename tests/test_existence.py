@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
-import quail_engine
 from quail_engine import Connection
 
 # Each y of p from 0 to 9, and NULL, has about twenty texts, of which every third is a hit.
@@ -18,20 +15,6 @@ create table p as select case when i % 20 <> 19 then i % 10 end as y, i % 2 as z
                          'text ' || i || case when i % 3 = 0 then ' hit' else '' end as c from range(200) r(i);
 """
 HIT = "AI_FILTER('Mentions ''hit''?', c)"
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
-    with quail_engine.oracle() as connection:
-        connection.execute(TABLES)
-        yield connection
-
-
-@pytest.fixture
-def con() -> Iterator[Connection]:
-    with quail_engine.connect(engine="mock") as connection:
-        connection.sql(TABLES)
-        yield connection
 
 
 @pytest.mark.parametrize(

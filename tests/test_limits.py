@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
@@ -17,21 +15,6 @@ create table t as select i as id, i % 10 as k, case when i % 7 <> 3 then 'text '
 create table u as select i as k, 'name ' || i as name from range(5) r(i);
 """
 HIT = "AI_FILTER('Mentions ''hit''?', a)"
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
-    with quail_engine.oracle() as connection:
-        connection.execute(TABLES)
-        yield connection
-
-
-@pytest.fixture(scope="module")
-def con() -> Iterator[Connection]:
-    """One connection for all tests, each of which asks a question of its own."""
-    with quail_engine.connect(engine="mock") as connection:
-        connection.sql(TABLES)
-        yield connection
 
 
 def compare(con: Connection, oracle: duckdb.DuckDBPyConnection, sql: str, asked: int) -> None:

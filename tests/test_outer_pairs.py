@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import duckdb
 import pytest
 
-import quail_engine
 from quail_engine import Connection
 
 TABLES = """
@@ -18,20 +16,6 @@ create table b as select i as id, case when i <> 6 then i % 5 end as k, case whe
 create table c as select i as id, 'third ' || i as z from range(0, 12, 3) r(i);
 """
 PAIR, LEFT, RIGHT = "AI_FILTER(PROMPT('p {0} {1}', a.x, b.y))", "AI_FILTER('l', a.x)", "AI_FILTER('r', b.y)"
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
-    with quail_engine.oracle() as connection:
-        connection.execute(TABLES)
-        yield connection
-
-
-@pytest.fixture
-def con() -> Iterator[Connection]:
-    with quail_engine.connect(engine="mock") as connection:
-        connection.sql(TABLES)
-        yield connection
 
 
 def compare(con: Connection, oracle: duckdb.DuckDBPyConnection, sql: str) -> None:

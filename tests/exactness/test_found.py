@@ -4,33 +4,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import duckdb
 import pytest
 
-import quail_engine
+from quail_engine import Connection
 
 TABLES = """
 create table t as select i as id, i % 4 as k, 'late ' || i as a from range(8) r(i);
 create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
 create table s as select 2 * i as k, 'text ' || i as b from range(3) r(i);
 """
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
-    with quail_engine.oracle() as connection:
-        connection.execute(TABLES)
-        yield connection
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """One connection, on which session after session stands."""
-    with duckdb.connect() as connection:
-        connection.execute(TABLES)
-        yield connection
 
 
 @pytest.mark.parametrize(
@@ -94,10 +78,9 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         ),
     ],
 )
-def test_rows_and_requests(sql: str, most: int, oracle: duckdb.DuckDBPyConnection, database: duckdb.DuckDBPyConnection) -> None:
-    with quail_engine.connect(database, engine="mock") as con:
-        table = con.sql(sql)
-        found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        expected = oracle.execute(sql).fetchall()
-        assert len(found) == len(expected) if " limit " in sql else Counter(found) == Counter(expected)
-        assert con.report.asked <= most
+def test_rows_and_requests(sql: str, most: int, oracle: duckdb.DuckDBPyConnection, con: Connection) -> None:
+    table = con.sql(sql)
+    found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    expected = oracle.execute(sql).fetchall()
+    assert len(found) == len(expected) if " limit " in sql else Counter(found) == Counter(expected)
+    assert con.report.asked <= most

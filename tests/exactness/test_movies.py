@@ -7,10 +7,6 @@ Where LIMIT decides, a scan in order can stop at a known row; we may ask a quart
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 import quail_engine
 from quail_engine import Connection
 
@@ -24,13 +20,6 @@ from range(120) r(i);
 GREAT = "AI_FILTER(PROMPT('Does it say ''great''? {0}', body))"
 FEELING = "AI_CLASSIFY({}.body, ['great', 'awful'])"
 SAME = "AI_FILTER(PROMPT('{0} shares a word with {1}', a.body, b.body))"
-
-
-@pytest.fixture
-def con() -> Iterator[Connection]:
-    with quail_engine.connect(engine="mock") as connection:
-        connection.sql(TABLES)
-        yield connection
 
 
 def run(con: Connection, sql: str) -> list[tuple[object, ...]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+import duckdb
 import pytest
 
-import quail_engine
+from quail_engine import Connection
 
 TABLES = """
 create table t as select i as id, i % 4 as k, 'late ' || i as a from range(8) r(i);
@@ -36,11 +37,7 @@ PAIR = "AI_JOIN(PROMPT('{0} shares a word with {1}', t.a, u.c))"
         ),
     ],
 )
-def test_rows_and_requests(sql: str, asked: int) -> None:
-    oracle = quail_engine.oracle()
-    oracle.execute(TABLES)
-    with quail_engine.connect(engine="mock") as con:
-        con.sql(TABLES)
-        found = [tuple(row.values()) for row in con.sql(sql).to_pylist()]
-        assert Counter(found) == Counter(oracle.execute(sql).fetchall())
-        assert con.report.asked <= asked
+def test_rows_and_requests(sql: str, asked: int, oracle: duckdb.DuckDBPyConnection, con: Connection) -> None:
+    found = [tuple(row.values()) for row in con.sql(sql).to_pylist()]
+    assert Counter(found) == Counter(oracle.execute(sql).fetchall())
+    assert con.report.asked <= asked

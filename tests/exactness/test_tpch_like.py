@@ -8,12 +8,10 @@ the relational part of the query leaves, counted by the SQL that stands beside e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import duckdb
 import pytest
 
-import quail_engine
 from quail_engine import Connection
 
 TABLES = """
@@ -76,28 +74,12 @@ QUERIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    with quail_engine.oracle() as oracle:
-        oracle.execute(TABLES)
-        yield oracle
-
-
-@pytest.fixture(scope="module")
-def con() -> Iterator[Connection]:
-    with quail_engine.connect(engine="mock") as connection:
-        connection.sql(TABLES)
-        yield connection
-
-
 @pytest.mark.parametrize("name", QUERIES)
-def test_rows_and_requests(name: str, database: duckdb.DuckDBPyConnection, con: Connection) -> None:
+def test_rows_and_requests(name: str, oracle: duckdb.DuckDBPyConnection, con: Connection) -> None:
     sql, inputs = QUERIES[name]
-    bound = sum(
-        database.execute(f"select count(*) from ({query}) v(x) where x is not null").fetchall()[0][0] for query in inputs
-    )
+    bound = sum(oracle.execute(f"select count(*) from ({query}) v(x) where x is not null").fetchall()[0][0] for query in inputs)
     table = con.sql(sql)
-    expected = database.execute(sql).fetchall()
+    expected = oracle.execute(sql).fetchall()
     assert expected, "the query has rows"
     found = zip(*(column.to_pylist() for column in table.columns), strict=True)
     assert Counter(map(_rounded, found)) == Counter(map(_rounded, expected))
