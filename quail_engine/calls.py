@@ -100,6 +100,16 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """A condition that every row meets which reaches a call, and that may ask itself: SQL around a part of the text."""
+
+    start: int  # character span of that part
+    end: int
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
 class AiCall:
     """One AI call in a statement."""
 
@@ -110,9 +120,9 @@ class AiCall:
     start: int  # character span of the call in the statement's text, end exclusive
     end: int
     guard: str = ""  # SQL that is TRUE where SQL would look at this call; empty = always
-    reached: tuple[tuple[int, int], ...] = ()  # spans of conditions that must be TRUE of a row before it reaches the call
+    reached: tuple[Reached, ...] = ()  # conditions that must be TRUE of a row before it reaches the call
     unless: tuple[tuple[int, int], ...] = ()  # spans of conditions of which none may be known to be FALSE
-    depends: tuple[str, ...] = ()  # SQL: one column of every other relation joined in the scope
+    depends: tuple[str, ...] = ()  # SQL: what keeps the call above joins, such as a column of every other relation
     level: int = 0  # 0 is asked first; a call waits for the calls of lower levels
     group: tuple[str, ...] | None = None  # SQL: rows with these columns equal need one TRUE among them; None: every row counts
     labels_argument: str = ""  # SQL of a column of lists that holds each row's labels; empty = constant labels

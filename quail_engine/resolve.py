@@ -147,7 +147,11 @@ class Resolver:
         return found
 
     def _rounds(self, names: list[str], numbered: bool) -> None:
-        """Runs the query level by level until a run that made the result table noted nothing."""
+        """Runs the query level by level until a run that made the result table noted nothing.
+
+        DuckDB may look at a higher call first, so that the rows of a lower one come only with its answers. A run in which
+        calls of several levels miss something therefore asks nothing: the lowest of these levels comes again, alone.
+        """
         sql = render(self.query, self._inquiries.tags, self._plan.tables, names)
         levels = self._plan.rounds.levels
         last = max(0, levels - 1)
@@ -169,7 +173,12 @@ class Resolver:
                 missing = self._missing_of_shown(self._limit)
             if missing:
                 self._refuse_without_end(turn, missing)
-                self._inquiries.answer(missing)
+                lowest, *higher = self._look_ups.waiting_levels() or [level]
+                if higher:
+                    self._look_ups.forget()
+                    level = lowest
+                else:
+                    self._inquiries.answer(missing)
                 settled = True
             elif keep:
                 return self._drop_asides()

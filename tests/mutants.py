@@ -31,23 +31,38 @@ class Mutant:
 
 
 _FILL = (
-    "taken = pa.array(values, arrow_type).take(index)\n    return taken.fill_null(False) if arrow_type == pa.bool_() else taken"
+    "taken = (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)\n"
+    "    return taken.fill_null(False) if arrow_type == pa.bool_() else taken"
 )
 
 MUTANTS = (
-    Mutant("NULL as FALSE", (("lookups/functions.py", "return pa.array(values, arrow_type).take(index)", _FILL),)),
+    Mutant(
+        "NULL as FALSE",
+        (
+            (
+                "lookups/functions.py",
+                "return (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)",
+                _FILL,
+            ),
+        ),
+    ),
     Mutant(
         "OR as AND in the guard",
         (
             (
                 "sql/guards.py",
-                'IS NOT TRUE" for s in _siblings(child, around, exp.Or)',
-                'IS TRUE" for s in _siblings(child, around, exp.Or)',
+                'IS NOT TRUE") for s in _siblings(child, around, exp.Or)',
+                'IS TRUE") for s in _siblings(child, around, exp.Or)',
             ),
         ),
     ),
     Mutant("dropped guard", (("sql/guards.py", 'return " AND ".join(dict.fromkeys(conditions))', 'return ""'),)),
-    Mutant("dropped dependency", (("sql/query.py", "depends_of(node, place, source)", "()"),)),
+    Mutant("dropped dependency", (("sql/query.py", "depends_of(node, place)", "()"),)),
+    Mutant(
+        "dependency that a key replaces",
+        (("sql/depends.py", "(*depends, PIN) if pinned else tuple(depends)", "tuple(depends)"),),
+    ),
+    Mutant("several levels in one round", (("resolve.py", "if higher:", "if False:"),)),
     Mutant("level ignored", (("lookups/statement.py", "self.noting = self.level <= level and asks", "self.noting = asks"),)),
     Mutant(
         "dropped deduplication",

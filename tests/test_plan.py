@@ -10,7 +10,7 @@ import pytest
 
 import quail_engine
 from quail_engine.calls import AiCall
-from quail_engine.sql import analyze, split
+from quail_engine.sql import PIN, analyze, split
 
 SCHEMA = """
 create table tickets (id int, team int, customer int, subject varchar, body varchar);
@@ -108,12 +108,16 @@ def test_levels(sql: str, levels: list[int]) -> None:
     ("sql", "depends"),
     [
         ("select * from t where AI_FILTER('a', t.x)", ()),
-        ("select * from t join u on t.k = u.k where AI_FILTER('a', t.x)", ('hash("u")',)),
+        ("select * from t join u on t.k = u.k where AI_FILTER('a', t.x)", ('hash("u")', PIN)),
         ("select u.v from t join u on t.k = u.k where AI_FILTER('a', t.x)", ('"u"."v"',)),
-        ("select * from t join u using (k) where AI_FILTER('a', t.x)", ('hash("u")',)),
-        ("select * from t join u on t.k = u.k where AI_FILTER('a', x)", ('hash("t")', 'hash("u")')),
+        ("select * from t join u using (k) where AI_FILTER('a', t.x)", ('hash("u")', PIN)),
+        ("select * from t join u on t.k = u.k where AI_FILTER('a', x)", ('hash("t")', 'hash("u")', PIN)),
         ("select * from t semi join u on t.k = u.k where AI_FILTER('a', t.x)", ()),
-        ("select * from t join u on t.k = u.k and AI_FILTER('a', t.x) join v on v.k = u.k", ('hash("u")',)),
+        ("select * from t join u on t.k = u.k and AI_FILTER('a', t.x) join v on v.k = u.k", ('hash("u")', PIN)),
+        ("select u.v from t join u using (v) where AI_FILTER('a', t.x)", ('hash("u")', PIN)),
+        ("select hash(u) from t join u on t.k = u.k where AI_FILTER('a', t.x) group by 1", ('hash("u")', PIN)),
+        ("select AI_FILTER('a', t.x) from t join u on t.k = u.k", ('hash("u")',)),
+        ("select * from t where exists (select 1 from u where t.k = u.k and AI_FILTER('a', u.x))", ("t.k", PIN)),
         ("select AI_FILTER('a', max(t.x)) from t join u on t.k = u.k group by t.k", ()),
     ],
 )

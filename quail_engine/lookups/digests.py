@@ -85,6 +85,13 @@ class DigestTable:
         for start in range(begin, end, _BLOCK):
             self._place(np.arange(start, min(start + _BLOCK, end), dtype=np.int32))
 
+    def cut(self, count: int) -> None:
+        """Forgets the digests that came after the first `count`."""
+        self._count = count
+        self._slots.fill(-1)  # not theirs alone: a digest may lie behind a younger one
+        for start in range(0, count, _BLOCK):
+            self._place(np.arange(start, min(start + _BLOCK, count), dtype=np.int32))
+
     def _place(self, numbers: NDArray[np.int32]) -> None:
         slots = self._home(self._digests[numbers])
         while len(numbers):

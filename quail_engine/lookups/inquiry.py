@@ -101,6 +101,12 @@ class Inquiry:
             self._disk_error = error
             self.room = 0
 
+    def forget(self) -> None:
+        """Drops what is missing, as if it had never been met."""
+        self._met.cut(len(self._met) - len(self.missing))
+        self.missing.close()
+        self.missing = self._no_texts()
+
     def meet(self, columns: Sequence[pa.Array], rows: int) -> Positions:
         """Finds inputs by their texts, and notes those that were never noted. For callers outside of a running statement."""
         canonical = self.canonical(columns)

@@ -46,12 +46,14 @@ class LookUp:
     group_width: int | None  # columns before the arguments that name the row's group; None: no groups
     noting: bool = False  # set while a round executes that has released this call
     rows: int = 0  # rows looked up in the current round
+    waits: bool = False  # whether the current round met an input that nobody has answered, and may ask about it
     groups: dict[GroupKey, Group] = field(default_factory=dict)
 
     def next_round(self, level: int, asks: bool) -> None:
         """Before a round: whether this call may note, and what its groups learned from the last one."""
         self.noting = self.level <= level and asks
         self.rows = 0
+        self.waits = False
         asked = [group for group in self.groups.values() if group.noted]
         names = b"".join(name for group in asked for name in group.noted)
         true = self._true(self.inquiry.find(np.frombuffer(names, np.uint64).reshape(-1, 2)))
@@ -60,6 +62,11 @@ class LookUp:
             begin, end = end, end + len(group.noted)
             group.satisfied |= any(true[begin:end])
             group.allowed *= 2
+            group.noted.clear()
+
+    def forget(self) -> None:
+        """Drops what the last round noted for groups."""
+        for group in self.groups.values():
             group.noted.clear()
 
     def look_up(
@@ -73,8 +80,11 @@ class LookUp:
             positions = self.inquiry.find(digests)
             if groups is not None:
                 new = self._of_groups(groups, digests, positions)
+            elif self.noting:
+                new = np.flatnonzero(positions < 0)
+                self.waits |= not self.inquiry.known(positions).all()
             else:
-                new = np.flatnonzero(positions < 0) if self.noting else _NOTHING
+                new = _NOTHING
             if len(new):
                 taken = pa.array(new)
                 self.inquiry.note(digests[new], [column.take(taken) for column in canonical])
@@ -97,6 +107,7 @@ class LookUp:
                 and (positions[row] >= 0 or name in chosen or len(chosen) < room)
             ):
                 group.noted.add(name)
+                self.waits = True
                 if positions[row] < 0:
                     chosen.setdefault(name, row)
         return np.array(list(chosen.values()), np.int64)
@@ -216,6 +227,17 @@ class StatementLookUps:
 
     def missing(self) -> list[Inquiry]:
         return [inquiry for inquiry in self.inquiries.values() if inquiry.waits]
+
+    def waiting_levels(self) -> list[int]:
+        """The levels of the calls that met something missing in the last round, lowest first."""
+        return sorted({look_up.level for look_up in map(_by_tag.__getitem__, self.tags) if look_up.waits})
+
+    def forget(self) -> None:
+        """Drops what the last round noted, as if it had not been."""
+        for inquiry in self.inquiries.values():
+            inquiry.forget()
+        for tag in set(self.tags):
+            _by_tag[tag].forget()
 
     @property
     def rows(self) -> dict[str, int]:

@@ -21,6 +21,7 @@ from quail_engine.plan.tree import (
     RoundsNode,
     ShownRowsNode,
 )
+from quail_engine.sql import PIN
 
 _FUNCTIONS = {
     Kind.FILTER: "AI_FILTER",
@@ -71,7 +72,7 @@ def _call_node(index: int, call: AiCall, model: str, counted: Counted) -> CallNo
         arguments=call.arguments,
         guard=call.guard,
         group=call.group,
-        depends=call.depends,
+        depends=tuple(column for column in call.depends if column != PIN),
         level=call.level,
         decision=counted.decision,
         same_as=counted.same_as,

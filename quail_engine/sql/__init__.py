@@ -1,6 +1,7 @@
 """The SQL front end: the only package that knows SQL syntax. Text in, `Query` out, and text again with look-ups in it."""
 
 from quail_engine.sql.conjuncts import Conjunct, Conjunction, Order, RowSpace, ordered
+from quail_engine.sql.depends import PIN
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
@@ -29,6 +30,7 @@ __all__ = [
     "LIST_LOOK_UP",
     "LOOK_UPS",
     "OPEN",
+    "PIN",
     "Conjunct",
     "Conjunction",
     "Form",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from quail_engine.calls import AiCall
+from quail_engine.calls import AiCall, Reached
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped
@@ -94,10 +94,10 @@ def ordered(calls: Sequence[AiCall], orders: Sequence[Order], out_of_turn: Colle
     return tuple(found)
 
 
-def _before(order: Order) -> Iterator[tuple[int, int]]:
-    """The spans of as many conditions as are TRUE together only where all are: a call's is TRUE only where it was asked."""
+def _before(order: Order) -> Iterator[Reached]:
+    """As many conditions as are TRUE together only where all are: a call's is TRUE only where it was asked."""
     for conjunct in reversed(order):
-        yield conjunct.span
+        yield Reached(*conjunct.span)
         if conjunct.negated is not None:
             return
 

@@ -1,25 +1,40 @@
-"""Guards and dependencies of a look-up: TRUE where SQL would look at the call, and what keeps it above its joins.
+"""Guards of a look-up: TRUE where SQL would look at the call.
 
 DuckDB may evaluate a call before the cheap condition beside it, and below the join above it. The guard makes the look-up
-blind on rows that SQL would not have shown it; a column of each other relation keeps it from being pushed down.
+blind on rows that SQL would not have shown it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from sqlglot import exp
 
+from quail_engine.calls import Reached
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, Place, holds_ai, is_inner, kind_of, name_of, operands, relations, table_of
-from quail_engine.sql.source import Source, quoted
+from quail_engine.sql.scopes import (
+    Clause,
+    Place,
+    columns_outside,
+    holds_ai,
+    is_inner,
+    kind_of,
+    name_of,
+    names_inside,
+    operands,
+    relations,
+    table_of,
+)
+from quail_engine.sql.source import Source
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
 _RELATION = re.compile(r"(?is).*?\bjoin\b(.*)\bon\s*\Z")
 _ROOTS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
+_Condition = tuple[exp.Expr, str]
+"""A condition of a guard: the part of the query that it tests, and its SQL."""
 
 
 def guard_of(call: AiFunction, source: Source, asking: bool = False) -> str:
@@ -27,22 +42,94 @@ def guard_of(call: AiFunction, source: Source, asking: bool = False) -> str:
 
     With `asking`, earlier parts of a CASE, IF or COALESCE count even where they hold AI calls.
     """
-    conditions: list[str] = []
-    child: exp.Expr = call
-    around = call.parent
-    while around is not None and not isinstance(around, _BOUNDARIES):
-        conditions += _conditions(child, around, source, asking)
-        child, around = around, around.parent
+    child, around, found = _up_to_clause(call, source, asking)
+    conditions = [sql for _, sql in found]
     select = around.parent if isinstance(around, exp.Where) else around
-    if isinstance(select, exp.Select) and (select is not around or (_is_item(child, select) and _may_be_filtered(select))):
-        conditions += _met_by_joins(select, source)
+    if isinstance(select, exp.Select) and _sees_joins(child, around, select):
+        conditions += [
+            f"{reached.before}{source.text[reached.start : reached.end]}{reached.after}"
+            for reached, asks in _met_by_joins(select, source)
+            if not asks
+        ]
+    if isinstance(select, exp.Select) and select is not around:
+        conditions += _of_outer_row(select, source, asking)
     return " AND ".join(dict.fromkeys(conditions))
 
 
-def reached_of(place: Place) -> tuple[tuple[int, int], ...]:
-    """Spans of what earlier clauses ask of the rows that reach a call, where DuckDB may make one conjunction of both.
+def _up_to_clause(node: exp.Expr, source: Source, asking: bool) -> tuple[exp.Expr, exp.Expr | None, list[_Condition]]:
+    """The root of a node's clause, what is around that, and the conditions on the way there."""
+    found: list[_Condition] = []
+    child, around = node, node.parent
+    while around is not None and not isinstance(around, _BOUNDARIES):
+        found += _conditions(child, around, source, asking)
+        child, around = around, around.parent
+    return child, around, found
 
-    It does so with WHERE and the ON of inner joins; and with a select item, where a query around has a condition on it.
+
+def _of_outer_row(select: exp.Select, source: Source, asking: bool) -> Iterator[str]:
+    """When SQL looks at a correlated subquery, which decides about all calls in its WHERE.
+
+    Only what names each column with a relation of the query around, so that it means the same inside. A conjunct of a whole
+    clause is left out: DuckDB drops rows by it before it joins them to those inside.
+    """
+    subquery: exp.Expr = select
+    while isinstance(subquery.parent, exp.Subquery):
+        subquery = subquery.parent
+    outer = subquery.find_ancestor(exp.Select)
+    if outer is None or not columns_outside(select):
+        return
+    names = set(map(name_of, relations(outer))) - names_inside(select)
+    for part, sql in _up_to_clause(subquery, source, asking)[2]:
+        dropped = isinstance(part.parent, exp.And) and _at_root(part.parent)
+        if not dropped and part.find(exp.Query) is None and all(table_of(c) in names for c in part.find_all(exp.Column)):
+            yield sql
+
+
+def _sees_joins(root: exp.Expr, around: exp.Expr | None, select: exp.Select) -> bool:
+    """Whether DuckDB may evaluate an expression below the SEMI and ANTI joins before it: WHERE, and items that are filtered."""
+    return select is not around or (any(root is item for item in select.expressions) and _may_be_filtered(select))
+
+
+def reached_of(call: AiFunction, place: Place, source: Source) -> tuple[Reached, ...]:
+    """What holds on every row that reaches a call, as other calls tell, where DuckDB may look at the call first."""
+    return (*_unanswered_by(call, place.scope), *_met_by_clauses(place, source))
+
+
+def _unanswered_by(call: AiFunction, scope: exp.Expr) -> Iterator[Reached]:
+    """The earlier arguments of a COALESCE are NULL, in a scope where something stands twice.
+
+    DuckDB computes that once, and out of a COALESCE for all rows. It is told so there alone: a guard repeats what it tests.
+    """
+    child: exp.Expr = call
+    around = call.parent
+    while around is not None and not isinstance(around, _BOUNDARIES):
+        if isinstance(around, exp.Coalesce) and _repeats_calls(scope):
+            yield from (Reached(*span(part), "(", ") IS NULL") for part in _earlier(child, around) if _is_tellable(part))
+        child, around = around, around.parent
+
+
+def _repeats_calls(scope: exp.Expr) -> bool:
+    """Whether a call stands twice; NULLIF names its first operand twice."""
+    if any(holds_ai(pair.this) for pair in scope.find_all(exp.Nullif)):
+        return True
+    texts = [call.sql(dialect="duckdb") for call in scope.find_all(AiFunction)]
+    return len(set(texts)) < len(texts)
+
+
+def _earlier(argument: exp.Expr, coalesce: exp.Coalesce) -> list[exp.Expr]:
+    arguments = [coalesce.this, *coalesce.expressions]
+    return arguments[: next(i for i, part in enumerate(arguments) if part is argument)]
+
+
+def _is_tellable(part: exp.Expr) -> bool:
+    """Whether a part that asks can stand in a guard."""
+    return holds_ai(part) and has_span(part) and part.find(exp.Query) is None and not _names_items(part)
+
+
+def _met_by_clauses(place: Place, source: Source) -> tuple[Reached, ...]:
+    """What earlier clauses ask of the rows that reach a call, where DuckDB may make one conjunction of both.
+
+    It does so with WHERE and the ON of joins; and with a select item, where a query around has a condition on it.
     """
     select = place.scope
     if not isinstance(select, exp.Select) or place.clause < Clause.WHERE:
@@ -55,11 +142,8 @@ def reached_of(place: Place) -> tuple[tuple[int, int], ...]:
     parts = [part for on in ons for part in operands(on, exp.And) if not _is_key(part) and _is_qualified(part)]
     if above and select.args.get("where") is not None:
         parts += operands(select.args["where"].this, exp.And)
-    return tuple(span(part) for part in parts if has_span(part) and part.find(exp.Query) is None and not _names_items(part))
-
-
-def _is_item(part: exp.Expr, select: exp.Select) -> bool:
-    return any(part is item for item in select.expressions)
+    met = [part for part in parts if has_span(part) and part.find(exp.Query) is None and not _names_items(part)]
+    return (*(Reached(*span(part)) for part in met), *(reached for reached, asks in _met_by_joins(select, source) if asks))
 
 
 def _may_be_filtered(select: exp.Select) -> bool:
@@ -81,31 +165,34 @@ def _names_items(part: exp.Expr) -> bool:
     return any(item_of(column) is not None for column in part.find_all(exp.Column))
 
 
-def _met_by_joins(select: exp.Select, source: Source) -> Iterator[str]:
-    """What SEMI and ANTI joins demand of the rows that WHERE sees: nothing of their relation can be a dependency there.
+def _met_by_joins(select: exp.Select, source: Source) -> Iterator[tuple[Reached, bool]]:
+    """What SEMI and ANTI joins demand of the rows behind them, and whether that asks.
 
-    Where a later join fills in NULLs for the rows that they left, WHERE sees rows of which they demand nothing.
+    Nothing of their relation can be a dependency there. Where a later join fills in NULLs for the rows that they left, these
+    are rows of which they demand nothing.
     """
     joins = select.args.get("joins") or []
     for i, join in enumerate(joins):
-        if any(later.args.get("method") or str(later.args.get("side") or "") not in ("", "LEFT") for later in joins[i + 1 :]):
+        later = joins[i + 1 :]
+        if any(other.args.get("method") or str(other.args.get("side") or "") not in ("", "LEFT") for other in later):
             continue
-        kind = kind_of(join)
-        on = join.args.get("on")
-        if kind in ("SEMI", "ANTI") and on is not None and not holds_ai(join) and has_span(join):
-            relation = _RELATION.match(source.text[span(join)[0] : span(on)[0]])
-            if relation:
-                test = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
-                yield f"{test} (SELECT 1 FROM {relation[1]} WHERE {source.sql(on)})"
+        kind, on = kind_of(join), join.args.get("on")
+        if kind not in ("SEMI", "ANTI") or on is None or holds_ai(join.this) or not (has_span(join) and has_span(on)):
+            continue
+        relation = _RELATION.match(source.text[span(join)[0] : span(on)[0]])
+        asks = holds_ai(on)
+        if relation and (not asks or _is_tellable(on)):
+            test = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
+            yield Reached(*span(on), f"{test} (SELECT 1 FROM {relation[1]} WHERE ", ")"), asks
 
 
-def _conditions(child: exp.Expr, around: exp.Expr, source: Source, asking: bool) -> Iterator[str]:
+def _conditions(child: exp.Expr, around: exp.Expr, source: Source, asking: bool) -> Iterator[_Condition]:
     """What `around` says about when its part `child` is looked at."""
     if isinstance(around, exp.And):
         test = "IS TRUE" if _at_root(around) else "IS NOT FALSE"
-        yield from (f"({source.sql(s)}) {test}" for s in _siblings(child, around, exp.And))
+        yield from ((s, f"({source.sql(s)}) {test}") for s in _siblings(child, around, exp.And))
     elif isinstance(around, exp.Or):
-        yield from (f"({source.sql(s)}) IS NOT TRUE" for s in _siblings(child, around, exp.Or))
+        yield from ((s, f"({source.sql(s)}) IS NOT TRUE") for s in _siblings(child, around, exp.Or))
     elif isinstance(around, exp.If):
         case = around.parent
         if isinstance(case, exp.Case):
@@ -117,11 +204,9 @@ def _conditions(child: exp.Expr, around: exp.Expr, source: Source, asking: bool)
     elif isinstance(around, exp.Case) and child.arg_key == "default":
         yield from _failed(around, None, source, asking)
     elif isinstance(around, exp.Coalesce):
-        before = [around.this, *around.expressions]
-        earlier = before[: next(i for i, part in enumerate(before) if part is child)]
-        yield from (f"({source.sql(e)}) IS NULL" for e in earlier if asking or not holds_ai(e))
+        yield from ((e, f"({source.sql(e)}) IS NULL") for e in _earlier(child, around) if asking or not holds_ai(e))
     elif isinstance(around, exp.Filter) and child is around.this:
-        yield from (f"({source.sql(s)}) IS TRUE" for s in operands(around.expression.this, exp.And) if not holds_ai(s))
+        yield from ((s, f"({source.sql(s)}) IS TRUE") for s in operands(around.expression.this, exp.And) if not holds_ai(s))
 
 
 def _siblings(child: exp.Expr, around: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
@@ -132,7 +217,7 @@ def _siblings(child: exp.Expr, around: exp.Expr, connector: type[exp.Expr]) -> l
     return [s for s in operands(other, connector) if not holds_ai(s) and has_span(s) and (bound or not s.find(exp.Query))]
 
 
-def _failed(case: exp.Case, before: exp.If | None, source: Source, asking: bool) -> Iterator[str]:
+def _failed(case: exp.Case, before: exp.If | None, source: Source, asking: bool) -> Iterator[_Condition]:
     """The conditions of a CASE that failed when its branch `before` (None: its ELSE) is looked at."""
     for branch in case.args["ifs"]:
         if branch is before:
@@ -140,12 +225,15 @@ def _failed(case: exp.Case, before: exp.If | None, source: Source, asking: bool)
         yield from _held(branch, "IS NOT TRUE", source, asking)
 
 
-def _held(branch: exp.If, test: str, source: Source, asking: bool) -> Iterator[str]:
+def _held(branch: exp.If, test: str, source: Source, asking: bool) -> Iterator[_Condition]:
     """The condition of an IF or of one WHEN with a test behind it; nothing where an AI call decides it."""
     subject = branch.parent.this if isinstance(branch.parent, exp.Case) else None
     if asking or not (holds_ai(branch.this) or holds_ai(subject)):
         condition = source.sql(branch.this)
-        yield f"(({source.sql(subject)}) = ({condition})) {test}" if subject is not None else f"({condition}) {test}"
+        if subject is None:
+            yield branch.this, f"({condition}) {test}"
+        else:
+            yield subject, f"(({source.sql(subject)}) = ({condition})) {test}"
 
 
 def _at_root(node: exp.Expr) -> bool:
@@ -154,46 +242,6 @@ def _at_root(node: exp.Expr) -> bool:
     while isinstance(around, (exp.And, exp.Paren)):
         around = around.parent
     return isinstance(around, _ROOTS)
-
-
-def depends_of(call: AiFunction, place: Place, source: Source) -> tuple[str, ...]:
-    """One column of every relation joined in the scope that the call's own arguments do not surely read."""
-    scope = place.scope
-    if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
-        return ()
-    joined = list(relations(scope, place.join))
-    if (len(joined) < 2 and not _reads_outside(scope, joined)) or (
-        place.clause > Clause.WHERE and grouped(scope) and not _inside_aggregate(call, scope)
-    ):
-        return ()
-    names = _names(joined)
-    read = {table_of(column) for column in call.find_all(exp.Column)}
-    found = (_column_of(name, scope) for name in names if names.count(name) == 1 and name.lower() not in read)
-    return tuple(column for column in found if column)
-
-
-def _reads_outside(scope: exp.Select, joined: Sequence[exp.Expr]) -> bool:
-    """Whether a query inside names a column of a query around it, whose row DuckDB joins to its own rows."""
-    if scope.parent is None:
-        return False
-    own = {"", *map(name_of, joined), *(name_of(join.this) for join in scope.args.get("joins") or ())}
-    columns = (column for column in scope.find_all(exp.Column) if column.find_ancestor(exp.Select) is scope)
-    return any(table_of(column) not in own for column in columns)
-
-
-def _names(joined: Sequence[exp.Expr]) -> list[str]:
-    """The name by which DuckDB knows each relation of a FROM; empty where it cannot be told."""
-    names, subqueries = [], 0
-    for relation in joined:
-        name = str(relation.alias_or_name)
-        function = relation.this if isinstance(relation, exp.Table) and isinstance(relation.this, exp.Func) else None
-        if isinstance(relation, exp.Subquery) and not name:
-            subqueries += 1
-            name = "unnamed_subquery" + (str(subqueries) if subqueries > 1 else "")
-        elif function is not None and not relation.alias:
-            name = function.name if isinstance(function, exp.Anonymous) else function.sql_name().lower()
-        names.append(name if name.replace("_", "a").isalnum() or relation.alias else "")
-    return names
 
 
 def grouped(scope: exp.Select) -> bool:
@@ -207,22 +255,3 @@ def _own_aggregate(item: exp.Expr, scope: exp.Select) -> bool:
     # A function that sqlglot does not know may be an aggregate of DuckDB's.
     found = (a for a in item.find_all(exp.AggFunc, exp.Anonymous) if a.name.upper() != "PROMPT")
     return any(a.find_ancestor(exp.Select) is scope and a.find_ancestor(exp.Window) is None for a in found)
-
-
-def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
-    aggregate = call.find_ancestor(exp.AggFunc, exp.Select)
-    return isinstance(aggregate, exp.AggFunc) and aggregate.find_ancestor(exp.Select) is scope
-
-
-def _column_of(name: str, scope: exp.Select) -> str:
-    """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
-    if not name:
-        return ""
-    columns = [c for c in scope.find_all(exp.Column) if table_of(c) == name.lower() and c.find_ancestor(exp.Select) is scope]
-    # Not a key of a join: DuckDB would read it from the other side, and push the call below the join all the same.
-    keys = {column.name.lower() for column in columns if isinstance(column.parent, exp.EQ)}
-    for column in columns:
-        plain = not isinstance(column.this, exp.Star) and not column.args.get("db")
-        if plain and column.name.lower() not in keys:
-            return f"{quoted(name)}.{quoted(column.name)}"
-    return f"hash({quoted(name)})"  # not IS NULL, which DuckDB knows to be FALSE and drops

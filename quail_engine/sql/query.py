@@ -16,16 +16,17 @@ from quail_engine.calls import AiCall
 from quail_engine.errors import SqlError, UnreadableError
 from quail_engine.sql.aliases import note_aliases
 from quail_engine.sql.conjuncts import Conjunction, find_conjunctions
+from quail_engine.sql.depends import depends_of
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for
 from quail_engine.sql.existence import Group, group_of
 from quail_engine.sql.extract import extract_call
-from quail_engine.sql.guards import depends_of, guard_of, reached_of
+from quail_engine.sql.guards import guard_of, reached_of
 from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
 from quail_engine.sql.refuse import refuse_call, refuse_path, refuse_query, refuse_unseen
-from quail_engine.sql.scopes import Clause, Place, place_of, settle_from
+from quail_engine.sql.scopes import Clause, place_of, settle_from
 from quail_engine.sql.source import Source, nearest_span
 from quail_engine.sql.statements import Form, Statement
 from quail_engine.sql.uses import refuse_use, unlike_labels
@@ -200,30 +201,32 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
             found,
             warnings=(*found.warnings, *unlike_labels(node, found)),
             guard=guard_of(node, source),
-            reached=reached_of(place),
-            depends=depends_of(node, place, source),
+            reached=reached_of(node, place, source),
+            depends=depends_of(node, place),
         )
-        key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, place))
+        key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, source))
         if place.clause is Clause.GROUP:
             keys[key] = call
         elif key in keys and place.clause > Clause.GROUP and node.find_ancestor(exp.AggFunc, exp.Select) is place.scope:
             call = replace(call, guard=keys[key].guard, depends=keys[key].depends)
-        same = (id(place.scope), *_identity(call, node, place))
+        same = (id(place.scope), *_identity(call, node, source))
         lowest[same] = min(lowest.get(same, levels[id(node)]), levels[id(node)])
         placed.append((same, call))
     calls = (replace(call, level=lowest[same]) for same, call in placed)
     return tuple(sorted(calls, key=lambda call: (call.start, call.end)))
 
 
-def _identity(call: AiCall, node: AiFunction, place: Place) -> tuple[object, ...]:
+def _identity(call: AiCall, node: AiFunction, source: Source) -> tuple[object, ...]:
     """What makes two calls of a scope one text to DuckDB: among groups a column's relation may be named or left out."""
-    grouped = place.scope.args.get("group") or place.scope.args.get("distinct")
-    if not grouped:
-        return (replace(call, start=0, end=0),)
+    reached = tuple(f"{r.before}{source.text[r.start : r.end]}{r.after}" for r in call.reached)
+    call = replace(call, start=0, end=0, reached=())
+    scope = place_of(node).scope
+    if not (scope.args.get("group") or scope.args.get("distinct")):
+        return call, reached
     tree = node.copy()
     for column in tree.find_all(exp.Column):
         column.set("table", None)
-    return (replace(call, start=0, end=0, arguments=()), tree.sql(dialect="duckdb").lower())
+    return replace(call, arguments=()), reached, tree.sql(dialect="duckdb").lower()
 
 
 def _unnamed(tree: exp.Expr) -> tuple[tuple[int, int], ...]:

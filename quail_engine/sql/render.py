@@ -293,10 +293,10 @@ def _call_of(function: str, tag: str, arguments: Sequence[str]) -> str:
 def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> list[str]:
     call = query.calls[index]
     conditions = [call.guard] if call.guard else []
-    for start, end in call.reached:
-        inside = [i for i, c in enumerate(query.calls) if start <= c.start and c.end <= end]
-        condition = _spliced(query, (start, end), {i: _stand_in(query, i, tags, tables) for i in inside})
-        conditions.append(f"({condition}) IS TRUE")
+    for reached in call.reached:
+        inside = [i for i, c in enumerate(query.calls) if reached.start <= c.start and c.end <= reached.end]
+        condition = _spliced(query, (reached.start, reached.end), {i: _stand_in(query, i, tags, tables) for i in inside})
+        conditions.append(f"({reached.before}{condition}{reached.after}) IS TRUE")
     conditions += [f"({_as_known(query, span, tags)}) IS NOT FALSE" for span in call.unless]
     guard = f"({' AND '.join(conditions)})" if conditions else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]

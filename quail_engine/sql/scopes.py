@@ -110,6 +110,21 @@ def _in_brackets(relation: exp.Expr) -> Iterator[exp.Expr]:
             yield from _in_brackets(join.this)
 
 
+def names_inside(select: exp.Select) -> set[str]:
+    """The names of the relations of a FROM clause, those of SEMI and ANTI joins, too; the empty one stands for any."""
+    return {"", *map(name_of, relations(select)), *(name_of(join.this) for join in select.args.get("joins") or ())}
+
+
+def columns_outside(select: exp.Select) -> tuple[str, ...]:
+    """SQL of the columns of queries around that a query inside names: DuckDB joins their row to its rows."""
+    if select.parent is None:
+        return ()
+    own = names_inside(select)
+    columns = (column for column in select.find_all(exp.Column) if column.find_ancestor(exp.Select) is select)
+    outside = (column for column in columns if table_of(column) not in own and not isinstance(column.this, exp.Star))
+    return tuple(dict.fromkeys(column.sql(dialect="duckdb") for column in outside))
+
+
 def visible_ctes(select: exp.Select) -> list[exp.CTE] | None:
     """The CTEs that a scope can name, outermost first; None where one of them may be recursive."""
     blocks: list[list[exp.CTE]] = []

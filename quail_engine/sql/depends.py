@@ -1,0 +1,81 @@
+"""Dependencies of a look-up: columns of other relations, which keep DuckDB from evaluating it below the join with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from quail_engine.sql.dialect import AiFunction
+from quail_engine.sql.guards import grouped
+from quail_engine.sql.scopes import Clause, Place, columns_outside, relations, table_of
+from quail_engine.sql.source import quoted
+
+PIN = "random()"
+"""A dependency that differs from row to row: DuckDB neither moves what holds it nor makes a copy of it for one side of a join.
+
+Of an equality it knows both sides as one: by it, a condition `look-up = 'x'` whose dependency is a join's key is evaluated
+below the join, too, and one in a correlated subquery before any row outside is known.
+"""
+
+_COMPARED = (exp.EQ, exp.NullSafeEQ)
+
+
+def depends_of(call: AiFunction, place: Place) -> tuple[str, ...]:
+    """One column of every relation joined in the scope that the call's own arguments do not surely read.
+
+    In WHERE those columns of queries around that the scope reads. `PIN` is the last where keys of joins may be among them.
+    """
+    scope = place.scope
+    if not isinstance(scope, exp.Select) or place.clause is Clause.FROM:
+        return ()
+    joined = list(relations(scope, place.join))
+    outside = columns_outside(scope)
+    if (len(joined) < 2 and not outside) or (
+        place.clause > Clause.WHERE and grouped(scope) and not _inside_aggregate(call, scope)
+    ):
+        return ()
+    names = _names(joined)
+    read = {table_of(column) for column in call.find_all(exp.Column)}
+    found = [_column_of(name, scope) for name in names if names.count(name) == 1 and name.lower() not in read]
+    depends = [column for column in found if column]
+    if place.clause is Clause.WHERE:
+        depends += outside
+    keys = any(column.startswith("hash(") for column in depends) or bool(outside)
+    pinned = keys and place.clause in (Clause.ON, Clause.WHERE)
+    return (*depends, PIN) if pinned else tuple(depends)
+
+
+def _names(joined: Sequence[exp.Expr]) -> list[str]:
+    """The name by which DuckDB knows each relation of a FROM; empty where it cannot be told."""
+    names, subqueries = [], 0
+    for relation in joined:
+        name = str(relation.alias_or_name)
+        function = relation.this if isinstance(relation, exp.Table) and isinstance(relation.this, exp.Func) else None
+        if isinstance(relation, exp.Subquery) and not name:
+            subqueries += 1
+            name = "unnamed_subquery" + (str(subqueries) if subqueries > 1 else "")
+        elif function is not None and not relation.alias:
+            name = function.name if isinstance(function, exp.Anonymous) else function.sql_name().lower()
+        names.append(name if name.replace("_", "a").isalnum() or relation.alias else "")
+    return names
+
+
+def _inside_aggregate(call: AiFunction, scope: exp.Select) -> bool:
+    aggregate = call.find_ancestor(exp.AggFunc, exp.Select)
+    return isinstance(aggregate, exp.AggFunc) and aggregate.find_ancestor(exp.Select) is scope
+
+
+def _column_of(name: str, scope: exp.Select) -> str:
+    """SQL that reads a relation: a column that the scope names anyway, else whether its row is NULL."""
+    if not name:
+        return ""
+    columns = [c for c in scope.find_all(exp.Column) if table_of(c) == name.lower() and c.find_ancestor(exp.Select) is scope]
+    # Rather no key of a join: DuckDB would read it from the other side, and push the call below the join all the same.
+    keys = {column.name.lower() for column in columns if isinstance(column.parent, _COMPARED)}
+    keys |= {str(key.name).lower() for join in scope.args.get("joins") or () for key in join.args.get("using") or ()}
+    for column in columns:
+        plain = not isinstance(column.this, exp.Star) and not column.args.get("db")
+        if plain and column.name.lower() not in keys:
+            return f"{quoted(name)}.{quoted(column.name)}"
+    return f"hash({quoted(name)})"  # not IS NULL, which DuckDB knows to be FALSE and drops
