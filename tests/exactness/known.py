@@ -1,14 +1,11 @@
 """Where the engine may ask more than the bound: every such gap, and how far it reaches, so that no query goes uncounted.
 
-1. DuckDB evaluates a condition over a join, or over a query inside, as one conjunction with the conditions below it, so of
-   those that ask none spares the other its rows: each counts as TRUE.
-2. WHERE over a SEMI or ANTI join whose ON asks is evaluated below it, and so is a condition on the answer of a query inside
-   that has such a join: the join counts as not there.
-3. NULLIF names its operand twice, and DuckDB evaluates it once, for all rows: conditions around it that ask spare it nothing.
-4. DuckDB takes a column that holds one text only for a constant, and asks about that text while it plans.
-5. A correlated subquery may be evaluated below the joins around it, by a key that these make equal to its own: the joins and
-   what it compares with the outer row count as not there.
-6. DuckDB knows the columns of a table without rows, so these keep no call above a join with it: nothing is counted there.
+1. DuckDB evaluates a condition as one conjunction with those of an outer join that it makes an inner one, and with those of a
+   query inside; a guard tells neither the rows that a join fills in nor a condition that holds a query. So of those that
+   ask none spares the other its rows: each counts as TRUE.
+2. A correlated subquery is evaluated below a SEMI or ANTI join whose ON asks: the join counts as not there.
+3. DuckDB takes a column that holds one text only for a constant, and asks about that text while it plans.
+4. DuckDB knows the columns of a table without rows, so these keep no call above a join with it: nothing is counted there.
 
 `test_known_gaps.py` holds the smallest query of every gap as a strict xfail, which fails when the gap is closed: then its
 allowance goes, too.
@@ -22,7 +19,7 @@ from collections.abc import Sequence
 
 import duckdb
 from bound import Bound, Rows, Site, inputs_of
-from expressions import Expression, Guarded, asks, chain
+from expressions import Expression, asks, chain
 from generated_data import Tables
 
 _TEXT_COLUMN = re.compile(r"\b[a-z]+\.([abcd])\b")
@@ -42,26 +39,20 @@ def most_with_gaps(bound: Bound, sites: Sequence[Site], tables: Tables, oracle: 
         for guarded in site.calls():
             columns = set(_TEXT_COLUMN.findall(guarded.call.sql))
             folded += bool(columns) and columns <= _of_one_text(tables)
-            guard = [g for g in (*site.guard, *guarded.guard) if _holds_back(g, site, guarded)]
             if not guarded.call.is_constant:
-                found = inputs_of(guarded.call, rows, guard, oracle)
+                found = inputs_of(guarded.call, rows, (*site.guard, *guarded.guard), oracle)
                 inputs[guarded.call.question] |= {row for row in found if None not in row}
     return sum(map(len, inputs.values())) + folded
 
 
-def _holds_back(condition: str, site: Site, guarded: Guarded) -> bool:
-    """Whether a condition of a guard spares the call its rows in every plan of DuckDB's."""
-    return not ("nullif" in guarded.around and "AI_" in condition) and not (site.position in _CORRELATED and "t." in condition)
-
-
 def _widened(site: Site, sites: Sequence[Site]) -> Rows:
     """The rows of a site without what does not hold DuckDB back."""
-    outside, correlated = site.position in _FILTERED_OUTSIDE, site.position in _CORRELATED
-    if not (outside or correlated or (site.drops and site.position not in _OF_GROUPS_AND_WINDOWS)):
+    correlated = site.position in _CORRELATED
+    if not (site.position in _FILTERED_OUTSIDE or correlated or (site.drops and site.position not in _OF_GROUPS_AND_WINDOWS)):
         return site.rows
     source = site.rows.source
     for kind, join in site.rows.joined:
-        if correlated or (kind in ("semi", "anti") and (outside or "AI_" in join)):
+        if correlated and kind in ("semi", "anti") and "AI_" in join:
             source = source.replace(join, "")
     return Rows(_undecided(source, sites), _undecided(site.rows.with_, sites))
 
