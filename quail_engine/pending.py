@@ -73,8 +73,13 @@ def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Qu
     prompt = model.prompter.compile(seen)
     rule = rules.get(question)
     features = inquiry.features or (rule is not None and rule.needs_features)
-    readout = FeatureReadout(prompt.readout) if features else prompt.readout
+    readout = _with_features(prompt, seen) if features else prompt.readout
     return Asked(inquiry, question, prompt, readout, model.question_key(seen), rule)
+
+
+def _with_features(prompt: Prompt, question: Question) -> FeatureReadout:
+    head = prompt.request([()] * len(question.template.arguments)).segments[0]
+    return FeatureReadout(prompt.readout, len(head))
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

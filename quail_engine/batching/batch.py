@@ -28,7 +28,7 @@ class Node(NamedTuple):  # a named tuple, like Read: several are made for every 
 
 class Read(NamedTuple):
     node: int  # number of a node of this batch: logits are read at its last token
-    rows: Ids  # head rows, i.e. token ids whose logits are wanted; or HIDDEN
+    rows: Ids  # head rows, i.e. token ids whose logits are wanted; or HIDDEN and a position
     request: int  # index of the request in its schedule
     part: int  # index of the read in the request's readout
 
@@ -42,6 +42,8 @@ class Batch:
     keep: frozenset[
         int
     ]  # numbers of nodes whose KV a later batch of the schedule reads or takes from; all other KV is dropped after this batch
+
+    hidden: bool = False  # whether it or a later batch of the schedule reads HIDDEN
 
     @cached_property
     def tokens(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from quail_engine.batching.batch import Batch, Node, Read, work_of
-from quail_engine.prompts.request import Ids, Readout, Request
+from quail_engine.prompts.request import HIDDEN, Ids, Readout, Request
 from quail_engine.roofline import CHUNK_TOKENS, Work
 
 ROOT = -1
@@ -64,6 +64,7 @@ class Schedule:
         self._given = [0] * len(self._forest.ids)  # numbers, by index in the forest
         self._numbers = numbers
         self.tokens = self._forest.fresh  # left
+        self._hidden = any(HIDDEN in rows for reads in self._forest.reads.values() for rows, _, _ in reads)
 
     def cut(self, token_budget: int, at_least_one: bool = True) -> Batch:
         """The next nodes, of at most `token_budget` tokens together; `at_least_one` comes even if it alone is larger."""
@@ -86,7 +87,7 @@ class Schedule:
         self._next = index
         self.tokens -= tokens
         held = () if index is None else _needed(forest, index)
-        return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in held))
+        return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in held), hidden=self._hidden)
 
 
 def schedule(requests: Sequence[Request], token_budget: int) -> Iterator[Batch]:
@@ -101,7 +102,7 @@ def joined(pieces: Sequence[Batch], keep: frozenset[int]) -> Batch:
     """Pieces of several schedules as one batch. `Read.request` still counts within its piece."""
     nodes = itertools.chain.from_iterable(piece.nodes for piece in pieces)
     reads = itertools.chain.from_iterable(piece.reads for piece in pieces)
-    return Batch(tuple(nodes), tuple(reads), keep)
+    return Batch(tuple(nodes), tuple(reads), keep, any(piece.hidden for piece in pieces))
 
 
 def count_tokens(requests: Sequence[Request]) -> TokenCount:

@@ -18,7 +18,7 @@ from quail_engine.decisions.rule import Numbers, Rule, RuleKind
 from quail_engine.decisions.softmax import Matrix, Parameters, fit, log_softmax, unfitted
 
 _FOLDS = 10
-_RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01)
+_RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Of a head. A row's features together have about unit length, so a weight's reach, in log-odds, is about ridge ** -0.5."""
 
 _KEPT_BITS = 16

@@ -40,7 +40,7 @@ class Engine(Protocol):
     def score(self, batch: Batch) -> list[Logits]:
         """One float32 vector a read of `batch`, in the order of `batch.reads`.
 
-        Of a read of `HIDDEN` it is the hidden state: features of a fixed number, small enough for float16.
+        Of a read of `HIDDEN` it is the engine's hidden features: always as many, and small enough for float16.
         A NaN says that the request failed. KV of the nodes in `batch.keep` stays until a batch comes that no longer keeps it.
         Raises MemoryError where the batch does not fit into memory.
         """

@@ -45,9 +45,10 @@ class MockEngine:
         if self._last != (question, documents):
             self._last, self._values = (question, documents), self._rules.answer(question, documents)
         values = self._values
+        hidden = rows[:1] == (HIDDEN,)
         if any(value != value for value in values):
-            return np.full(FEATURES if rows == HIDDEN else len(rows), np.nan, np.float32)
-        if rows == HIDDEN:
+            return np.full(FEATURES if hidden else len(rows), np.nan, np.float32)
+        if hidden:
             return features(documents)
         if question.task is Task.CLASSIFY:
             return _branches(question, values, after, rows)

@@ -114,9 +114,10 @@ class TrieReadout:
 
 @dataclass(frozen=True)
 class FeatureReadout:
-    """What another readout gives, and after its numbers the hidden state at the cue, in float16 steps as it is stored."""
+    """What another readout gives, and after its numbers the hidden features at the cue, in float16 steps as they are stored."""
 
     readout: Readout
+    start: int  # tokens of the prompt's first segment, which has no part in the features
 
     @property
     def suffixes(self) -> tuple[Ids, ...]:
@@ -124,7 +125,7 @@ class FeatureReadout:
 
     @property
     def rows(self) -> tuple[Ids, ...]:
-        return (HIDDEN, *self.readout.rows)
+        return ((HIDDEN, self.start), *self.readout.rows)
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         features, *others = logits

@@ -13,15 +13,16 @@ Ids = tuple[int, ...]
 
 Logits = NDArray[np.float32]
 
-HIDDEN: Ids = (-1,)
-"""Head rows of a read that takes the hidden state there instead of logits: a vector as long as the engine's features are."""
+HIDDEN = -1
+"""The first of a read's head rows where it takes hidden features instead of logits: a vector as long as the engine's features
+are. The second is the position from which on they tell of the prompt's tokens: what is before it is the same for all rows."""
 
 
 class Readout(Protocol):
     """What is read after a request's last segment, and how the logits become the answer's numbers.
 
     Read `i` extends the request by the tokens `suffixes[i]` (often none) and takes, at the last token, the logits of the
-    head rows `rows[i]`, or the hidden state where these are `HIDDEN`. The same readout serves every request of a question.
+    head rows `rows[i]`, or hidden features where the first is `HIDDEN`. The same readout serves every request of a question.
     """
 
     @property

@@ -17,6 +17,7 @@ from quail_engine.batching.batch import Batch, work_of
 from quail_engine.engine.local.attention_kernel import attention_kernel
 from quail_engine.engine.local.model import Decoder, build_decoder, forward, readout
 from quail_engine.engine.local.packing import Packing, pack
+from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rows import ROW_STEP, round_up
 from quail_engine.engine.local.throughput import DTYPES, choose
 from quail_engine.engine.local.weights import open_checkpoint
@@ -56,6 +57,7 @@ class LocalEngine:
         self._roofline = roofline
         self._rates = rates
         self._held: dict[int, Tensor] = {}  # node → KV [layers, 2, kv heads, tokens, head_dim]
+        self._sums: dict[int, Tensor] = {}  # node → what `Sums` needs of it, for held nodes
         self._ends: dict[int, int] = {}  # node → the position after it, for held nodes
         self._parents: dict[int, int] = {}  # node → its parent, for held nodes
 
@@ -90,9 +92,11 @@ class LocalEngine:
         work = work_of(batch.nodes, self._ends)
         packing = pack(batch, self._ends, self._parents, self._model.config, self._threads)
         kept = self._room(batch, packing)
-        hidden = forward(self._model, packing, self._held, kept)
-        logits = self._read(batch, packing, hidden)
+        sums = Sums(batch, packing, self._model.config, self._sums, self._parents) if batch.hidden else None
+        hidden = forward(self._model, packing, self._held, kept, sums)
+        logits = self._read(batch, packing, hidden, sums)
         self._hold(batch, packing, kept)
+        self._sums = sums.kept(batch.keep) if sums else {}
         self._learn(work, perf_counter() - start)
         return logits
 
@@ -103,6 +107,7 @@ class LocalEngine:
     def close(self) -> None:
         self._rates.remember(self.dtype, self._roofline)
         self._held.clear()
+        self._sums.clear()
         del self._model
 
     def _room(self, batch: Batch, packing: Packing) -> dict[int, Tensor]:
@@ -116,8 +121,9 @@ class LocalEngine:
             if node.number in batch.keep
         }
 
-    def _read(self, batch: Batch, packing: Packing, hidden: Tensor) -> list[Logits]:
-        """Reads are grouped by the head rows that they want: one product a group."""
+    def _read(self, batch: Batch, packing: Packing, hidden: Tensor, sums: Sums | None) -> list[Logits]:
+        """Reads are grouped by the head rows that they want: one product a group. Hidden features are the state that is read,
+        and the means of the states before it."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for number, read in enumerate(batch.reads):
             groups.setdefault(read.rows, []).append(number)
@@ -126,7 +132,12 @@ class LocalEngine:
             wanted = packing.read_rows[members]
             padded = np.concatenate([wanted, np.zeros(round_up(len(wanted), ROW_STEP) - len(wanted), np.int64)])
             states = hidden.index_select(0, torch.from_numpy(padded))
-            found = (states if rows == HIDDEN else readout(self._model, states, rows)).numpy()
+            if rows[0] == HIDDEN:
+                assert sums, "the batch says that it reads hidden features"
+                means = torch.stack([sums.mean(batch.reads[member].node, rows[1]) for member in members])
+                found = torch.cat([states[: len(members)], means], 1).numpy()
+            else:
+                found = readout(self._model, states, rows).numpy()
             for member, vector in zip(members, found[: len(members)], strict=True):
                 logits[member] = vector
         return logits

@@ -12,6 +12,7 @@ from torch import Tensor
 from quail_engine.engine.local.attention import KV, attend
 from quail_engine.engine.local.attention_kernel import AttentionKernel
 from quail_engine.engine.local.packing import Packing
+from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rope import pair_neighbours, rotate, rotations
 from quail_engine.engine.local.weights import Checkpoint, Config
 
@@ -77,11 +78,13 @@ def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
     )
 
 
-def forward(model: Decoder, packing: Packing, held: Mapping[int, Tensor], kept: Mapping[int, Tensor]) -> Tensor:
+def forward(
+    model: Decoder, packing: Packing, held: Mapping[int, Tensor], kept: Mapping[int, Tensor], sums: Sums | None = None
+) -> Tensor:
     """Hidden states after the final norm, fp32 [read rows, hidden], at `packing.read_tokens`.
 
     `held` has the KV of earlier nodes, a tensor [layers, 2, kv heads, tokens, head_dim] a node; `kept`, for nodes of this
-    batch, is filled alike. The residual stream is fp32 whatever the matrices' dtype is.
+    batch, is filled alike; `sums` takes the states that it adds up. The residual stream is fp32 whatever the matrices' dtype.
     """
     hidden = model.embedding.index_select(0, torch.from_numpy(packing.ids)).float()
     rotation = model.rotation.index_select(0, torch.from_numpy(packing.positions))
@@ -97,6 +100,8 @@ def forward(model: Decoder, packing: Packing, held: Mapping[int, Tensor], kept: 
             hidden, attended = hidden.index_select(0, read), attended.index_select(0, read)
         hidden += F.linear(attended, layer.attention_output)
         hidden += _mlp(model.config, layer, hidden)
+        if sums:
+            sums.add(number + 1, hidden)
     return _normed(hidden, model.final_norm, model.config.rms_norm_eps)
 
 

@@ -1,0 +1,117 @@
+"""Hidden features of the CPU engine: those of transformers, and not a bit of them dependent on what else is in a batch."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from reference.decoder import reference_model, write_tiny_folder
+
+from quail_engine.batching.forest import Schedule, joined, schedule
+from quail_engine.engine.local.engine import LocalEngine, load
+from quail_engine.engine.local.pooling import depths
+from quail_engine.prompts.request import HIDDEN, Ids, Logits, Request
+
+LAYERS, WIDTH, HEAD = 5, 64, 9
+
+
+@dataclass(frozen=True)
+class Reads:
+    suffixes: tuple[Ids, ...]
+    rows: tuple[Ids, ...]
+
+    def answer(self, logits: Sequence[Logits]) -> Logits:
+        raise AssertionError("the engine never answers")
+
+
+FEATURES = Reads(suffixes=((), (6, 7), (8,)), rows=((HIDDEN, HEAD), (HIDDEN, HEAD), (1, 2)))
+MARGIN = Reads(suffixes=((),), rows=((1, 2),))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_folder(tmp_path_factory.mktemp("models") / "model", "qwen2", num_layers=LAYERS)
+
+
+def requests_of(lengths: Sequence[int], readout: Reads = FEATURES, seed: int = 1) -> list[Request]:
+    """A head, texts of which many begin like the one before, and two questions about each."""
+    rng = random.Random(seed)
+
+    def segment(count: int) -> Ids:
+        return tuple(rng.randrange(97) for _ in range(count))
+
+    head, questions, texts = segment(HEAD), [segment(4), segment(11)], [segment(lengths[0])]
+    for length in lengths[1:]:
+        texts.append((texts[-1][: rng.randrange(len(texts[-1]) + 1)] + segment(length))[:length])
+    return [Request((head, text, question), readout) for text in texts for question in questions]
+
+
+def score(engine: LocalEngine, requests: Sequence[Request], token_budget: int = 2_048) -> list[list[Logits]]:
+    found: list[dict[int, Logits]] = [{} for _ in requests]
+    for batch in schedule(requests, token_budget):
+        for read, vector in zip(batch.reads, engine.score(batch), strict=True):
+            found[read.request][read.part] = vector
+    return [[parts[i] for i in range(len(parts))] for parts in found]
+
+
+def bits(vectors: Sequence[Logits]) -> list[bytes]:
+    return [vector.tobytes() for vector in vectors]
+
+
+@torch.inference_mode()
+def test_features_equal_transformers(folder: Path) -> None:
+    requests = requests_of([1, 2, 16, 17, 40, 130, 600])
+    model = reference_model(folder)
+    for request, vectors in zip(requests, score(load(folder, "float32", 2), requests, 90), strict=True):
+        for suffix, vector in zip(FEATURES.suffixes[:2], vectors, strict=False):
+            states = model(torch.tensor([sum(request.segments, ()) + suffix]), output_hidden_states=True).hidden_states
+            wanted = [states[LAYERS][0, -1]]  # after the final norm
+            for depth in depths(LAYERS):
+                after = states[depth][0, HEAD:]
+                wanted.append((after * (after.square().mean(-1, keepdim=True) + 1e-6).rsqrt()).mean(0))
+            assert vector.shape == (WIDTH * (1 + len(depths(LAYERS))),)
+            np.testing.assert_allclose(vector, torch.cat(wanted).numpy(), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_no_bit_depends_on_budgets_batch_mates_and_threads(folder: Path, dtype: str) -> None:
+    rng = random.Random(2)
+    requests = requests_of([rng.randrange(1, 70) for _ in range(12)] + [530, 540])
+    engine = load(folder, dtype, 2)
+    expected = {request: bits(vectors) for request, vectors in zip(requests, score(engine, requests), strict=True)}
+    margins = [request._replace(readout=MARGIN) for request in requests]
+    for threads, budget, size in [(1, 2_048, 28), (2, 61, 28), (1, 200, 3), (2, 7, 5), (2, 2_048, 1)]:
+        engine.set_threads(threads)
+        mixed = rng.sample(requests + margins, 2 * len(requests))
+        for start in range(0, len(mixed), size):
+            part = mixed[start : start + size]
+            for request, vectors in zip(part, score(engine, part, budget), strict=True):
+                if request in expected:
+                    assert bits(vectors) == expected[request], (threads, budget, size)
+
+
+def test_a_schedule_without_features_shares_batches_with_one_that_has_some(folder: Path) -> None:
+    engine = load(folder, "bfloat16", 1)
+    parts = [requests_of([40, 50, 50, 60], MARGIN, seed=3), requests_of([45, 55, 55, 3], seed=4)]
+    expected = [score(engine, requests, 60) for requests in parts]
+    numbers = itertools.count()
+    schedules = [Schedule(requests, numbers) for requests in parts]
+    found: list[dict[tuple[int, int], Logits]] = [{}, {}]
+    for turn in itertools.count():
+        # The one without features comes alone at first, so that what is held of it has no sums.
+        pieces = [schedules[0].cut(30), schedules[1].cut(30 if turn > 1 else 0, at_least_one=turn > 1)]
+        logits = iter(engine.score(joined(pieces, pieces[0].keep | pieces[1].keep)) if turn > 1 else engine.score(pieces[0]))
+        for own, piece in zip(found, pieces, strict=True):
+            own |= {(read.request, read.part): next(logits) for read in piece.reads}
+        if not any(one.tokens for one in schedules):
+            break
+    for own, wanted in zip(found, expected, strict=True):
+        every = {(i, part): vector for i, vectors in enumerate(wanted) for part, vector in enumerate(vectors)}
+        assert own.keys() == every.keys()
+        assert all(np.array_equal(own[read], every[read]) for read in every)
