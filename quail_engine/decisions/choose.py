@@ -8,7 +8,6 @@ better by more than one standard error of the difference, row by row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,8 @@ from quail_engine.decisions.rule import Numbers, Rule, RuleKind
 from quail_engine.decisions.softmax import Matrix, Parameters, fit, log_softmax, unfitted
 
 _FOLDS = 10
+_FEW_NUMBERS = 20_000  # rows times classes up to which fits take moments; beyond, half as many folds have to do
+_ROUGH = 1e-4  # tolerance of fits that only judge a ridge
 _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Of a head. A row's features together have about unit length, so a weight's reach, in log-odds, is about ridge ** -0.5."""
 
@@ -39,14 +40,12 @@ def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
     With one number, the log-odds of TRUE, a label is 1 for TRUE and 0 for FALSE. Rows come in an order that has nothing to do
     with them, such as that of a hash: folds follow from it, and so does every bit of the rule.
     """
-    scores, features = _scores(numbers[:, :width].astype(np.float64)), _Features(numbers[:, width:].astype(np.float64))
-    folds = _folds(labels)
-    found = [_judged(kind, ridge, scores, features.reduced, labels, folds) for kind, ridge in _ways(features)]
-    zero_shot, platt, *heads = found
-    kinds = [zero_shot, platt, *([min(heads, key=lambda head: float(head.loss.mean()))] if heads else [])]
-    chosen = _simplest(kinds)
-    parameters = _fitted(chosen.kind, chosen.ridge, scores, features.reduced, labels)
-    weights = _rounded(features.whole(parameters.weights) if chosen.kind is RuleKind.HEAD else np.zeros((0, scores.shape[1])))
+    features = _Features(numbers[:, width:].astype(np.float64))
+    rows = _Rows(_scores(numbers[:, :width].astype(np.float64)), features.reduced, labels)
+    candidates = _candidates(rows)
+    chosen = _simplest(candidates)
+    parameters = _fitted(chosen.kind, chosen.ridge, rows)
+    weights = _rounded(features.whole(parameters.weights) if chosen.kind is RuleKind.HEAD else np.zeros((0, rows.classes)))
     bias = parameters.bias - (features.mean @ weights if len(weights) else 0.0)
     if width == 1:
         weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]
@@ -59,8 +58,26 @@ def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
         rows=len(labels),
         accuracy=share,
         error=float(np.sqrt(share * (1 - share) / len(labels))),
-        zero_shot_accuracy=float(zero_shot.correct.mean()),
+        zero_shot_accuracy=float(candidates[0].correct.mean()),
     )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    scores: Matrix  # [rows, classes]
+    features: Matrix  # [rows, dimensions]
+    labels: NDArray[np.int64]
+
+    @property
+    def classes(self) -> int:
+        return int(self.scores.shape[1])
+
+    def some(self, chosen: NDArray[np.bool_]) -> _Rows:
+        return _Rows(self.scores[chosen], self.features[chosen], self.labels[chosen])
+
+
+_Parts = list[tuple[_Rows, _Rows]]
+"""Of each fold, the rows that a fit sees, and those by which it is judged."""
 
 
 def _scores(numbers: Matrix) -> Matrix:
@@ -84,39 +101,64 @@ class _Features:
         return np.asarray(self._unit[:, None] * (self._axes.T @ weights))
 
 
-def _ways(features: _Features) -> Iterator[tuple[RuleKind, float]]:
-    yield RuleKind.ZERO_SHOT, 0.0
-    yield RuleKind.PLATT, 0.0
-    if features.reduced.size:
-        yield from ((RuleKind.HEAD, ridge) for ridge in _RIDGES)
+def _candidates(rows: _Rows) -> list[_Candidate]:
+    """One of each kind, from the simplest on; of heads that with the best ridge."""
+    folds = _folds(rows)
+    parts = [(rows.some(folds != fold), rows.some(folds == fold)) for fold in range(folds.max() + 1)]
+    nothing = unfitted(rows.classes, rows.features.shape[1])
+    platts = [_platt(seen) for seen, _ in parts]
+    found = [
+        _judged(RuleKind.ZERO_SHOT, 0.0, rows, folds, parts, [nothing] * len(parts)),
+        _judged(RuleKind.PLATT, 0.0, rows, folds, parts, platts),
+    ]
+    return [*found, _best_head(rows, folds, parts, platts)] if rows.features.size else found
 
 
-def _folds(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _best_head(rows: _Rows, folds: NDArray[np.int64], parts: _Parts, platts: list[Parameters]) -> _Candidate:
+    """Ridges are tried from the strongest on, each fit beginning at the one before, until the loss rises."""
+    best, fitted = None, platts
+    for ridge in _RIDGES:
+        fitted = [
+            fit(seen.scores, seen.features, seen.labels, ridge, start, _ROUGH)
+            for (seen, _), start in zip(parts, fitted, strict=True)
+        ]
+        head = _judged(RuleKind.HEAD, ridge, rows, folds, parts, fitted)
+        if best is not None and head.loss.mean() > best.loss.mean():
+            break
+        best = head
+    assert best, "there are ridges"
+    return best
+
+
+def _folds(rows: _Rows) -> NDArray[np.int64]:
     """A fold a row: each class is dealt out in the order of the rows, one class after the other."""
-    folds = np.empty(len(labels), np.int64)
-    folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % _FOLDS
+    count = _FOLDS if rows.scores.size <= _FEW_NUMBERS else _FOLDS // 2
+    folds = np.empty(len(rows.labels), np.int64)
+    folds[np.argsort(rows.labels, kind="stable")] = np.arange(len(rows.labels)) % count
     return folds
 
 
 def _judged(
-    kind: RuleKind, ridge: float, scores: Matrix, features: Matrix, labels: NDArray[np.int64], folds: NDArray[np.int64]
+    kind: RuleKind, ridge: float, rows: _Rows, folds: NDArray[np.int64], parts: _Parts, fitted: list[Parameters]
 ) -> _Candidate:
-    logs = np.empty_like(scores)
-    for fold in range(_FOLDS):
-        seen, unseen = folds != fold, folds == fold
-        fitted = _fitted(kind, ridge, scores[seen], features[seen], labels[seen])
-        logs[unseen] = log_softmax(fitted.logits(scores[unseen], features[unseen]))
-    return _Candidate(kind, ridge, -logs[np.arange(len(labels)), labels], logs.argmax(axis=1) == labels)
+    logs = np.empty_like(rows.scores)
+    for fold, ((_, unseen), parameters) in enumerate(zip(parts, fitted, strict=True)):
+        logs[folds == fold] = log_softmax(parameters.logits(unseen.scores, unseen.features))
+    return _Candidate(kind, ridge, -logs[np.arange(len(logs)), rows.labels], logs.argmax(axis=1) == rows.labels)
 
 
-def _fitted(kind: RuleKind, ridge: float, scores: Matrix, features: Matrix, labels: NDArray[np.int64]) -> Parameters:
+def _platt(rows: _Rows) -> Parameters:
+    """Scale and bias; no weight for any feature."""
+    found = fit(rows.scores, rows.features[:, :0], rows.labels, 0.0, unfitted(rows.classes, 0))
+    return Parameters(found.scale, found.bias, np.zeros((rows.features.shape[1], rows.classes)))
+
+
+def _fitted(kind: RuleKind, ridge: float, rows: _Rows) -> Parameters:
     """Parameters for all features, whether the kind uses them or not."""
-    nothing = unfitted(scores.shape[1], features.shape[1])
     if kind is RuleKind.ZERO_SHOT:
-        return nothing
-    platt = fit(scores, features[:, :0], labels, ridge, unfitted(scores.shape[1], 0))
-    start = Parameters(platt.scale, platt.bias, nothing.weights)
-    return start if kind is RuleKind.PLATT else fit(scores, features, labels, ridge, start)
+        return unfitted(rows.classes, rows.features.shape[1])
+    platt = _platt(rows)
+    return platt if kind is RuleKind.PLATT else fit(rows.scores, rows.features, rows.labels, ridge, platt)
 
 
 def _simplest(kinds: list[_Candidate]) -> _Candidate:

@@ -18,7 +18,7 @@ _WEAK = 0.01
 """Ridge on scale and bias: it only keeps them finite where the scores tell the classes apart without a mistake."""
 
 _STEPS, _INNER_STEPS = 60, 200
-_TOLERANCE = 1e-9  # of the gradient, a row
+TOLERANCE = 1e-9  # of the gradient, a row
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,21 @@ def unfitted(classes: int, features: int) -> Parameters:
     return Parameters(1.0, np.zeros(classes), np.zeros((features, classes)))
 
 
-def fit(scores: Matrix, features: Matrix, labels: NDArray[np.int64], ridge: float, start: Parameters) -> Parameters:
+def fit(
+    scores: Matrix,
+    features: Matrix,
+    labels: NDArray[np.int64],
+    ridge: float,
+    start: Parameters,
+    tolerance: float = TOLERANCE,
+) -> Parameters:
     """The minimum of the rows' log loss plus `ridge` / 2 times the square of the weights; `start` only saves time."""
     problem = _Problem(scores, features, np.eye(scores.shape[1])[labels], ridge)
     at, value = start, problem.value(start)
     for _ in range(_STEPS):
         probabilities = np.exp(log_softmax(at.logits(scores, features)))
         gradient = problem.gradient(at, probabilities)
-        if gradient.dot(gradient) <= (_TOLERANCE * len(labels)) ** 2:
+        if gradient.dot(gradient) <= (tolerance * len(labels)) ** 2:
             break
         step = _conjugate_gradients(problem, probabilities, gradient)
         length, slope = 1.0, gradient.dot(step)
