@@ -21,9 +21,8 @@ dimensions 32 bits hold the sum of 20,000 tokens at the very least."""
 
 
 def depths(layers: int) -> tuple[int, ...]:
-    """After how many layers means are taken, in order: early, where tokens still stand for themselves, halfway, and before the
-    last. Which of them knows most differs from task to task."""
-    return tuple(sorted({max(1, round(0.3 * layers)), round(0.5 * layers), layers - 1} & set(range(1, layers))))
+    """After how many layers means are taken, in order: halfway, and before the last. Which knows more differs by task."""
+    return tuple(sorted({round(0.5 * layers), layers - 1} & set(range(1, layers))))
 
 
 class Sums:
