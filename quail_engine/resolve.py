@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from quail_engine.answering import Tally
 from quail_engine.errors import QuailError
+from quail_engine.first_rows import ask_first_rows
 from quail_engine.inquiries import Inquiries
-from quail_engine.lookups import Arguments, Inquiry, least_margin
+from quail_engine.lookups import Inquiry, least_margin
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.sql import (
     Query,
     RowLimit,
     aside_columns,
-    candidates_query,
     lookups_query,
     ordered,
     quoted,
@@ -34,7 +34,6 @@ from quail_engine.sql import (
 from quail_engine.wording import Recorder
 
 _TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
-_WASTE = 4  # a LIMIT's rounds grow by a quarter of what was asked: at most a fifth of all questions is asked in vain
 
 RESULT = "__quail_result"
 """The last run's rows, a temporary table of the cursor; replaced by its next statement with AI calls."""
@@ -98,8 +97,8 @@ class Resolver:
         `names` are those of the query's unnamed items; `numbered` adds the column ROW, which holds the rows' order.
         """
         with self._answer_tables():
-            if self._limit and self._limit.conjuncts:
-                self._first_rows(self._limit, names)
+            if self._plan.first and self._plan.first.limit.conjuncts:
+                self._candidates = ask_first_rows(self._plan.first, self.query, self._cursor, self._inquiries, names)
             self._rounds(names, numbered)
 
     @contextmanager
@@ -111,40 +110,6 @@ class Resolver:
         finally:
             self._look_ups.stop()
         assert not self._look_ups.missing(), "the statement met an input that its SELECT did not"
-
-    def _first_rows(self, limit: RowLimit, names: list[str]) -> None:
-        """Asks about the first rows that are certain or open, until as many as the LIMIT needs are certain.
-
-        Of each row only the first open question is asked: a row that it refuses needs no other. As many rows are looked at
-        as are needed, so nothing is asked that a scan row by row would not ask; after many questions with few hits their
-        number grows with what was asked, so that passes do not stay small.
-        """
-        wanted, spent = limit.rows + limit.offset, 0
-        while True:
-            sql = candidates_query(self.query, limit, self._inquiries.tags, names, wanted + spent // _WASTE)
-            table = self._cursor.sql(sql).to_arrow_table()
-            self._candidates = table.num_rows
-            open_rows = self._first_open(limit, table)
-            if not open_rows or open_rows[0][0] >= wanted:
-                return
-            for call in dict.fromkeys(call for _, call, _ in open_rows):
-                inputs = [texts for _, asked, texts in open_rows if asked == call]
-                columns = [pa.array(column, pa.string()) for column in zip(*inputs, strict=True)]
-                self._look_ups.inquiry(call).meet(columns, len(inputs))
-            spent += len(open_rows)
-            self._inquiries.answer(self._look_ups.missing())
-
-    def _first_open(self, limit: RowLimit, table: pa.Table) -> list[tuple[int, int, Arguments]]:
-        """The rows that have an open question: their number, the first such call, and what it is about."""
-        widths = [1 + self._look_ups.width(i) for i in limit.deciding]
-        rows = zip(*(column.to_pylist() for column in table.columns[table.num_columns - sum(widths) :]), strict=True)
-        found = []
-        for number, row in enumerate(rows):
-            for i, start, width in zip(limit.deciding, itertools.accumulate([0, *widths]), widths, strict=False):
-                if row[start]:
-                    found.append((number, i, row[start + 1 : start + width]))
-                    break
-        return found
 
     def _rounds(self, names: list[str], numbered: bool) -> None:
         """Runs the query level by level until a run that made the result table noted nothing.

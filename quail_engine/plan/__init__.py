@@ -5,6 +5,7 @@ from quail_engine.plan.explain import Counted, Found, explain
 from quail_engine.plan.logical import LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
+from quail_engine.plan.order import Asked, cheapest
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
 from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics
 from quail_engine.plan.text import as_text, number
@@ -26,6 +27,7 @@ __all__ = [
     "Ask",
     "AskNode",
     "AskStep",
+    "Asked",
     "CallNode",
     "CallStatistics",
     "ConjunctionStatistics",
@@ -47,6 +49,7 @@ __all__ = [
     "as_data",
     "as_text",
     "build",
+    "cheapest",
     "check_names",
     "explain",
     "lower",

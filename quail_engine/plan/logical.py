@@ -42,6 +42,7 @@ class LogicalPlan:
     conditions: tuple[AiFilter | AiJoin, ...]  # in the order in which they are asked
     stop: RowLimit | None  # its calls are asked about single rows, until there are enough, or about those that come out
     rest: LookUps
+    stop_is_free: bool  # the order of the stop's conditions may follow what is answered
     statistics: Statistics  # of every call; no rule changes them
 
     def call(self, index: int) -> AiCall:
@@ -64,4 +65,4 @@ def build(query: Query, statistics: Statistics | None = None) -> LogicalPlan:
     conditions = tuple(AiFilter(s.call, s) if s.one_sided else AiJoin(s.call, s) for s in spaces)
     planned = {condition.call for condition in conditions}.union(stop.calls if stop else ())
     rest = tuple(i for i in range(len(query.calls)) if i not in planned)
-    return LogicalPlan(query, conditions, stop, LookUps(rest), statistics or Statistics.of(query))
+    return LogicalPlan(query, conditions, stop, LookUps(rest), False, statistics or Statistics.of(query))

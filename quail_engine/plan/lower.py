@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quail_engine.plan.logical import AiJoin, LogicalPlan
-from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
-from quail_engine.sql import pairs_query
+from quail_engine.plan.physical import AnswerTable, Ask, AskStep, Believed, FirstRows, PhysicalPlan, Rounds, RunSql
+from quail_engine.sql import RowLimit, pairs_query
 
 
 def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
@@ -19,6 +19,12 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         steps.append(AskStep(source, Ask(condition.call, anchor), table))
         tables[condition.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
-    first = FirstRows(plan.stop) if plan.stop else None
+    first = FirstRows(plan.stop, _believed(plan, plan.stop) if plan.stop_is_free else ()) if plan.stop else None
     rounds = Rounds(plan.rest.calls, levels, plan.rest.orders, plan.statistics.sampled(plan.query))
     return PhysicalPlan(tuple(steps), first, rounds)
+
+
+def _believed(plan: LogicalPlan, stop: RowLimit) -> tuple[Believed, ...]:
+    selectivities = plan.statistics.of_order(stop.conjuncts).selectivities
+    sizes = (sum(plan.request_bytes(i) for i in conjunct.calls) for conjunct in stop.conjuncts)
+    return tuple(map(Believed, selectivities, sizes))

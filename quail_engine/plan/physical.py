@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quail_engine.plan.statistics import Estimate
 from quail_engine.sql import Order, RowLimit
 
 
@@ -48,6 +49,14 @@ class Rounds:
 
 
 @dataclass(frozen=True)
+class Believed:
+    """Of a condition before anything is answered."""
+
+    selectivity: Estimate
+    request_bytes: float  # of its requests about one row
+
+
+@dataclass(frozen=True)
 class FirstRows:
     """A query that gives fewer rows than it reads.
 
@@ -56,6 +65,7 @@ class FirstRows:
     """
 
     limit: RowLimit
+    believed: tuple[Believed, ...] = ()  # of its conditions, whose order follows what is answered; empty: the order stays
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Where the AND stands over one relation, its look-ups wait for each other. Beside joins the conditions on one relation take the
 places that they have among all conditions, in the order of their ranks. Where the query stops at its LIMIT each row is asked
-one condition at a time anyway: this is then the order of its questions.
+one condition at a time anyway: this is then the order of its questions, until answers speak for another.
 
 Calls with the option `order: as_written` keep the order of the text, and are asked one after the other, too.
 """
@@ -26,19 +26,25 @@ def order_conjuncts(plan: LogicalPlan) -> LogicalPlan:
         for conjunction, known in found
         if free.issuperset(i for conjunct in conjunction.conjuncts for i in conjunct.calls)
     )
-    stop = plan.stop
+    stop, is_free = plan.stop, False
     if stop is not None and len(stop.conjuncts) > 1:
+        is_free = not _as_written(plan, stop.conjuncts)
         stop = replace(stop, conjuncts=ordered_conjuncts(plan, stop.conjuncts, plan.statistics.of_order(stop.conjuncts)))
-    return replace(plan, conditions=_ordered_filters(plan), stop=stop, rest=replace(plan.rest, orders=orders))
+    rest = replace(plan.rest, orders=orders)
+    return replace(plan, conditions=_ordered_filters(plan), stop=stop, stop_is_free=is_free, rest=rest)
 
 
 def ordered_conjuncts(plan: LogicalPlan, order: Order, known: ConjunctionStatistics) -> Order:
     """Conditions of one AND in the order in which they are to be asked; `known` has them in the order in which they come."""
-    if any(plan.call(i).options.order == "as_written" for conjunct in order for i in conjunct.calls):
+    if _as_written(plan, order):
         return order
     conditions = [_asked(plan, conjunct.calls) for conjunct in order]
     rows = known.rows.value if known.rows else max(condition.inputs for condition in conditions)
     return tuple(order[i] for i in cheapest(conditions, rows, known.share))
+
+
+def _as_written(plan: LogicalPlan, order: Order) -> bool:
+    return any(plan.call(i).options.order == "as_written" for conjunct in order for i in conjunct.calls)
 
 
 def _asked(plan: LogicalPlan, calls: Sequence[int]) -> Asked:
