@@ -4,3 +4,8 @@
 {% macro quail_report(to='target/quail_report.html', invocation=none, gold=none) %}
     {%- do adapter.write_report(to, invocation, gold) -%}
 {% endmacro %}
+
+{# What the selected nodes would ask, before they run. Nothing is asked. `select` and `exclude` are those of `dbt build`. #}
+{% macro quail_explain(select=none, exclude=none, json=none, html=none) %}
+    {%- do adapter.explain_run(select, exclude, json, html) -%}
+{% endmacro %}

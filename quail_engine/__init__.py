@@ -20,6 +20,7 @@ from quail_engine.oracle import oracle
 from quail_engine.progress import Answered, Asking, Event, Listener, Warned, amount, duration
 from quail_engine.report import RunReport
 from quail_engine.report_page import run_lines, run_page
+from quail_engine.run_plan import NodePlan, run_plan_data, run_plan_page, run_plan_text
 from quail_engine.session import Connection, DatabaseError, Session, connect
 from quail_engine.settings import OVERRIDES, Settings
 from quail_engine.sql import mentions_ai
@@ -38,6 +39,7 @@ __all__ = [
     "Event",
     "Listener",
     "ModelError",
+    "NodePlan",
     "QuailError",
     "RunReport",
     "Session",
@@ -53,4 +55,7 @@ __all__ = [
     "oracle",
     "run_lines",
     "run_page",
+    "run_plan_data",
+    "run_plan_page",
+    "run_plan_text",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
@@ -20,6 +21,7 @@ from quail_engine.answers import AnswerStore, CheckReport, Failure, StoreStats
 from quail_engine.dbt_command import Project
 from quail_engine.errors import QuailError
 from quail_engine.report_page import run_lines, run_page
+from quail_engine.run_plan import COLUMNS, run_plan_rows
 from quail_engine.session import DatabaseError, Session, connect
 from quail_engine.settings import Settings
 from quail_engine.sql.dialects import findings
@@ -40,6 +42,18 @@ def _settings_options(command: Command) -> Command:
 
 def _settings(engine: str, model: str | None, answers: str | None) -> Settings:
     return Settings.of({k: v for k, v in {"engine": engine, "model": model, "answers": answers}.items() if v is not None})
+
+
+def _project_options(command: Command) -> Command:
+    """The options that name a dbt project and its target."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    for option in (
+        click.option("--target", help="A target of the profile."),
+        click.option("--profiles-dir", type=folder, help="Folder of profiles.yml."),
+        click.option("--project-dir", type=folder, default=Path("."), show_default=True, help="Folder of the dbt project."),
+    ):
+        command = option(command)
+    return command
 
 
 def _plain_console() -> Console:
@@ -77,26 +91,39 @@ def demo(model: str | None, directory: Path) -> None:
 
 
 @main.command()
-@click.argument("sql")
+@click.argument("sql", required=False)
 @click.option("--database", default=":memory:", show_default=True, help="A DuckDB file.")
+@click.option("--select", help="Nodes of a dbt project, as in `dbt build --select`, instead of SQL.")
+@click.option("--exclude", help="Nodes of a dbt project that are left out.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as data, for programs.")
-@click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as a page with a picture to a file."
-)
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with a picture to this file.")
 @click.option("--analyze", is_flag=True, help="Run the statement, and show what happened beside it.")
+@_project_options
 @_settings_options
 @_clear_errors
 def explain(
-    sql: str,
+    sql: str | None,
     database: str,
+    select: str | None,
+    exclude: str | None,
     as_json: bool,
     html: Path | None,
     analyze: bool,
+    project_dir: Path,
+    profiles_dir: Path | None,
+    target: str | None,
     engine: str,
     model: str | None,
     answers: str | None,
 ) -> None:
-    """Show the plan of a statement and what it is expected to cost; nothing is asked."""
+    """Show the plan of a statement and what it is expected to cost; nothing is asked.
+
+    Without SQL: what the nodes of a dbt project would ask, --select some of them or all, and what a run would cost.
+    """
+    if sql is None:
+        if analyze:
+            raise click.UsageError("--analyze is for SQL: the nodes of a project are run by dbt.")
+        return _explain_project(Project(project_dir, profiles_dir, target), select, exclude, as_json, html)
     with connect(database, settings=_settings(engine, model, answers)) as connection:
         if html:
             html.write_text(connection.explain(sql, "html", analyze), encoding="utf-8")
@@ -105,6 +132,25 @@ def explain(
             click.echo(json.dumps(connection.explain(sql, "json", analyze), indent=2))
         else:
             click.echo(connection.explain(sql, analyze=analyze))
+
+
+def _explain_project(project: Project, select: str | None, exclude: str | None, as_json: bool, html: Path | None) -> None:
+    if not project.is_there:
+        absent = project.directory / "dbt_project.yml"
+        raise click.UsageError(f"Give SQL, or the folder of a dbt project: there is no {absent}.")
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "plan.json"
+        page = None if html is None else str(html.absolute())
+        project.run_operation("quail_explain", {"select": select, "exclude": exclude, "json": str(found), "html": page})
+        data = json.loads(found.read_text(encoding="utf-8"))
+    if as_json:
+        return click.echo(json.dumps(data, indent=2))
+    table = Table(*COLUMNS)
+    for row in run_plan_rows(data):
+        table.add_row(*row)
+    _plain_console().print(table)
+    if html:
+        click.echo(f"{html} is written")
 
 
 @main.command()
@@ -129,18 +175,6 @@ def run(sql: str, database: str, rows: int, engine: str, model: str | None, answ
             f"{report.tokens_fresh:,} tokens in {report.seconds_engine:.1f} s",
             highlight=False,
         )
-
-
-def _project_options(command: Command) -> Command:
-    """The options that name a dbt project and its target."""
-    folder = click.Path(file_okay=False, path_type=Path)
-    for option in (
-        click.option("--target", help="A target of the profile."),
-        click.option("--profiles-dir", type=folder, help="Folder of profiles.yml."),
-        click.option("--project-dir", type=folder, default=Path("."), show_default=True, help="Folder of the dbt project."),
-    ):
-        command = option(command)
-    return command
 
 
 @main.command()

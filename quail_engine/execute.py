@@ -203,7 +203,7 @@ class _Run:
         try:
             return self._tree(self._supposed(supposing))
         except (QuailError, duckdb.Error) as error:
-            return self._tree(Found(notes=(f"Nothing is estimated. {' '.join(str(error).split())}",)))
+            return self._tree(Found(notes=(f"Nothing is estimated. {str(error).splitlines()[0]}",)))
         finally:
             self.close()
 

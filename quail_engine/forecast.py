@@ -82,6 +82,8 @@ class Supposing(Answering):
         roofline = self._rooflines.get(inquiry)
         timed = weakest(reached, Source.MEASURED if roofline and roofline.machine.measured else Source.ASSUMED)
 
+        has_kv = self._settings.engine != "mock"
+
         def of(value: float, source: Source = reached) -> Estimate:
             return Estimate(value, source)
 
@@ -95,6 +97,7 @@ class Supposing(Answering):
             overlong=of(tally.overlong),
             tokens_fresh=of(tally.tokens_fresh),
             tokens_reused=of(tally.tokens_logical - tally.tokens_fresh),
+            kv_bytes=of(tally.tokens_fresh * roofline.shape.kv_bytes) if roofline and has_kv else None,
             seconds=of(tally.seconds_engine, timed) if roofline else None if tally.tokens_fresh else of(0.0),
         )
         other = self._other_anchor.get(inquiry)

@@ -19,15 +19,23 @@ class _Box:
     call: CallNode
 
 
-def plan_page(trees: Sequence[PlanTree], title: str = "Plan") -> str:
-    """One page for the plans of some statements."""
-    parts = [part for n, tree in enumerate(trees, 1) for part in _statement(tree, n if len(trees) > 1 else 0)]
+def plan_page(
+    trees: Sequence[PlanTree],
+    title: str = "Plan",
+    names: Sequence[str] = (),
+    summary: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None,
+) -> str:
+    """One page for the plans of some statements, each under its name; `summary` is a table before them."""
+    if len(trees) > 1 and not names:
+        names = [f"Statement {number_}" for number_ in range(1, len(trees) + 1)]
+    parts = [page.table(*summary, texts=3)] if summary else []
+    for number_, tree in enumerate(trees):
+        parts += [page.heading(names[number_])] if names else []
+        parts += _statement(tree)
     return page.document(title, parts or [page.paragraph("No AI calls: DuckDB runs this as it is.")])
 
 
-def _statement(tree: PlanTree, numbered: int) -> Iterator[str]:
-    if numbered:
-        yield page.heading(f"Statement {numbered}")
+def _statement(tree: PlanTree) -> Iterator[str]:
     for note in tree.notes:
         yield page.paragraph(note, "bad")
     yield _picture(tree)

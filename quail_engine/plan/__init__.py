@@ -18,6 +18,7 @@ from quail_engine.plan.tree import (
     Layout,
     PlanTree,
     RoundsNode,
+    total,
     weakest,
 )
 
@@ -55,5 +56,6 @@ __all__ = [
     "lower",
     "number",
     "optimize",
+    "total",
     "weakest",
 ]
