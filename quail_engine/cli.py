@@ -20,6 +20,7 @@ from quail_engine import models as models_on_disk
 from quail_engine.answers import AnswerStore, CheckReport, Failure, StoreStats
 from quail_engine.dbt_command import Project
 from quail_engine.errors import QuailError
+from quail_engine.quality.plot import reliability_svg
 from quail_engine.report_page import run_lines, run_page
 from quail_engine.run_plan import COLUMNS, run_plan_rows
 from quail_engine.session import DatabaseError, Session, connect
@@ -258,11 +259,39 @@ def pull(name: str, mirror: str | None, models_path: str | None) -> None:
 @models.command()
 @click.argument("name")
 @click.option("--models-path", help="Folder that holds models.")
+@click.option("--files", is_flag=True, help="Only verify the files; ask nothing.")
+@click.option("--data", type=click.Path(path_type=Path), help="Folder of labelled rows, a Parquet or CSV file a set.")
+@click.option("--rows", type=click.IntRange(2), default=60, show_default=True, help="Rows of each set, balanced.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a reliability plot (SVG) to this file.")
 @_clear_errors
-def check(name: str, models_path: str | None) -> None:
-    """Verify a model's files against their sha256."""
+def check(name: str, models_path: str | None, files: bool, data: Path | None, rows: int, plot: Path | None) -> None:
+    """Verify a model's files, then measure its layouts: how right it is on labelled rows, asked in each of several ways.
+
+    Without --data it is asked about small sets that come with the package. docs/quality.md says what a set looks like and how
+    to read the table.
+    """
     folder = models_on_disk.check(name, models_path)
     click.echo(f"{folder.name}: every file in {folder.path} is as it was converted from sha256 {folder.source_sha256}")
+    if files:
+        return
+    from quail_engine.quality.check import check_layouts  # heavy
+
+    console = _plain_console()
+    table = Table("set", "layout", "n", "accuracy", "95 %", "AUC", "calibration error", "answer mass", "tokens a row")
+    found = []
+    for figures in check_layouts(folder, Settings(), data, rows):
+        found.append(figures)
+        console.print(f"{figures.set}: {figures.layout}", highlight=False, style="dim")
+        low, high = figures.interval
+        ranking = "" if figures.auc is None else f"{figures.auc:.2f}"
+        table.add_row(
+            *(figures.set, figures.layout, f"{figures.n}", f"{figures.share:.2f}", f"{low:.2f}–{high:.2f}", ranking),
+            *(f"{figures.calibration_error:.2f}", f"{figures.mass:.2f}", f"{figures.tokens:.0f}"),
+        )
+    console.print(table)
+    if plot:
+        plot.write_text(reliability_svg([(f"{f.set}: {f.layout}", f.bins) for f in found]), encoding="utf-8")
+        click.echo(f"reliability plot: {plot}")
 
 
 @main.group()

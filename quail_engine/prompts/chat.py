@@ -37,7 +37,7 @@ class ChatPrompter:
 
     def __init__(self, profile: Profile, tokenizer: Tokenizer, context: int) -> None:
         """Raises ModelError if the model does not have the profile's special tokens, or no pair of spellings."""
-        self._profile = profile
+        self.profile = profile
         self._tokenizer = tokenizer
         self._context = context  # tokens
         self._stop = tokenizer.encode_markers(profile.wrapper.stop)
@@ -50,7 +50,7 @@ class ChatPrompter:
 
     @property
     def layout(self) -> str:
-        return self._profile.key
+        return self.profile.key
 
     @property
     def tokenizer(self) -> str:
@@ -59,10 +59,14 @@ class ChatPrompter:
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         return self._tokenizer.encode(texts)
 
+    def with_profile(self, profile: Profile) -> ChatPrompter:
+        """The same model, asked in another way."""
+        return ChatPrompter(profile, self._tokenizer, self._context)
+
     def compile(self, question: Question) -> ChatPrompt:
         """The prompt of a question. Raises ModelError if it leaves no room in the context, for labels that the model
         cannot tell apart, and for examples that do not fit."""
-        parts = self._encoded(prompt_pieces(self._profile, question))
+        parts = self._encoded(prompt_pieces(self.profile, question))
         readout = self._readout(question)
         constant = sum(len(part) for part in parts if not isinstance(part, int))
         free = self._context - constant - max(map(len, readout.suffixes))
@@ -82,7 +86,7 @@ class ChatPrompter:
             return TrieReadout.of(self.encode([label.text for label in question.labels]), self._stop)
         suffixes = []
         for label in question.labels:
-            (suffix,) = self._encoded(tag_pieces(self._profile, label))
+            (suffix,) = self._encoded(tag_pieces(self.profile, label))
             assert not isinstance(suffix, int), "a label's own question holds no argument"
             suffixes.append(suffix)
         return TagReadout(self._spellings, tuple(suffixes))
