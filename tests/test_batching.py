@@ -13,7 +13,7 @@ from reference.min_tokens import min_tokens
 
 from quail_engine.batching.batch import Batch, Node, work_of
 from quail_engine.batching.forest import CHUNK_TOKENS, TokenCount, count_tokens, count_work, schedule
-from quail_engine.prompts.request import Ids, Logits, Request
+from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits, Reference, Request
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Reads:
 
     suffixes: tuple[Ids, ...] = ((),)
     rows: tuple[Ids, ...] = ((1, 2),)
+    reference: Reference = NO_REFERENCE
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         raise AssertionError("the batching layer never answers")
@@ -29,6 +30,7 @@ class Reads:
 
 JUDGE = Reads()
 LABELS = Reads(suffixes=((), (3,), (3, 4), (3, 4, 5, 6), (7,)), rows=((3, 7), (4, 0), (5, 0), (0,), (0, 8)))
+COMPARED = Reads(((), (3,), (), (3,)), ((3, 7), (4, 0)) * 2, Reference(((0, 1), (2,)), 2))
 SUFFIX_RUNS: dict[Ids, tuple[Ids, ...]] = {
     (): (),
     (3,): ((3,),),
@@ -86,9 +88,18 @@ def replay(requests: Sequence[Request], token_budget: int) -> tuple[list[Batch],
     return batches, nodes, read
 
 
+def read_paths(request: Request) -> list[tuple[Ids, ...]]:
+    """What is before each read: the request, or for the last ones the readout's reference."""
+    readout = request.readout
+    own = len(readout.suffixes) - readout.reference.reads
+    starts = [request.segments] * own + [readout.reference.segments] * readout.reference.reads
+    return [start + SUFFIX_RUNS[suffix] for start, suffix in zip(starts, readout.suffixes, strict=True)]
+
+
 token_runs = st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple)
 requests_strategy = st.lists(
-    st.builds(Request, st.lists(token_runs, min_size=1, max_size=4).map(tuple), st.sampled_from([JUDGE, LABELS])), max_size=30
+    st.builds(Request, st.lists(token_runs, min_size=1, max_size=4).map(tuple), st.sampled_from([JUDGE, LABELS, COMPARED])),
+    max_size=30,
 )
 
 
@@ -96,11 +107,11 @@ requests_strategy = st.lists(
 def test_every_read_sees_its_request_and_every_prefix_is_prefilled_once(requests: list[Request], token_budget: int) -> None:
     batches, nodes, read = replay(requests, token_budget)
     for number, request in enumerate(requests):
-        for part, suffix in enumerate(request.readout.suffixes):
-            assert chain(nodes, read[number, part]) == request.segments + SUFFIX_RUNS[suffix]
+        for part, path in enumerate(read_paths(request)):
+            assert chain(nodes, read[number, part]) == path
     chains = [chain(nodes, number) for number in nodes]
     assert len(chains) == len(set(chains))
-    paths = [request.segments + SUFFIX_RUNS[suffix] for request in requests for suffix in request.readout.suffixes]
+    paths = [path for request in requests for path in read_paths(request)]
     fresh = min_tokens(paths, CHUNK_TOKENS)
     assert sum(batch.tokens for batch in batches) == fresh
     assert count_tokens(requests) == TokenCount(fresh=fresh, logical=sum(request.tokens for request in requests))

@@ -27,7 +27,7 @@ from quail_engine.engine.local.attention_kernel import flash_attention, referenc
 from quail_engine.engine.local.engine import LocalEngine, load
 from quail_engine.engine.local.rows import padded_rows
 from quail_engine.errors import EngineError, ModelError
-from quail_engine.prompts.request import Ids, Logits, Request
+from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits, Reference, Request
 from quail_engine.settings import Settings
 
 TINY_MODELS = {
@@ -45,6 +45,7 @@ VOCABULARY = 97
 class Reads:
     suffixes: tuple[Ids, ...]
     rows: tuple[Ids, ...]
+    reference: Reference = NO_REFERENCE
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         raise AssertionError("the engine never answers")

@@ -25,7 +25,7 @@ from quail_engine.prompts.layout import Markers, prompt_pieces
 from quail_engine.prompts.profile import Profile
 from quail_engine.prompts.profiles import PROFILES, profile_of
 from quail_engine.prompts.readout import JudgeReadout, Spellings, TagReadout, TrieReadout
-from quail_engine.prompts.request import Ids, Logits
+from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.prompts.tokenizer import Tokenizer
 
@@ -102,6 +102,18 @@ def test_trie_of_one_label_is_certain_and_still_read() -> None:
 def test_trie_takes_the_empty_label() -> None:
     readout = TrieReadout.of([(), (5,)], END)
     assert readout.rows == ((99, 5),)
+
+
+def test_a_label_s_probability_is_divided_by_the_one_it_has_in_the_reference() -> None:
+    readout = TrieReadout.of([(5,), (6,), (7, 8), (7, 9)], END).compared(((1,), (2,)))
+    assert readout.reference == ((((1,), (2,))), 2)
+    own, reference = np.array([0.2, 0.3, 0.25, 0.25]), np.array([0.1, 0.3, 0.4, 0.2])
+    reads = [logits(*np.log(p)) for p in ((0.2, 0.3, 0.5), (0.5, 0.5), (0.1, 0.3, 0.6), (2 / 3, 1 / 3))]
+    expected = own / reference / (own / reference).sum()
+    assert np.exp(readout.answer(reads)) == pytest.approx(expected, rel=1e-5)
+    many = readout.answer([np.stack([read, read[::-1]]) for read in reads])
+    assert (many[0] == readout.answer(reads)).all(), "the same bits in a batch"
+    assert np.isnan(readout.answer([*reads[:3], logits(0, math.nan)])).all()
 
 
 def test_trie_refuses_labels_with_the_same_tokens() -> None:
@@ -253,8 +265,7 @@ def written(question: Question, *texts: str, profile: Profile = PROFILE) -> list
     model = prompter(profile)
     segments = model.compile(question).request(model.encode(texts)).segments
     plain = ["".join(map(chr, ids)).replace(chr(Characters.stop), profile.wrapper.stop) for ids in segments]
-    assert plain[0].startswith(profile.wrapper.system)
-    return [plain[0].removeprefix(profile.wrapper.system), *plain[1:]]
+    return [plain[0][plain[0].index(profile.wrapper.user) :], *plain[1:]]
 
 
 def judge(*parts: str | int, **changes: Any) -> Question:
@@ -270,6 +281,7 @@ PLAIN = with_layout(
     block="{name}:\n{text}",
     judge="{documents}\n\n{question}\nTRUE or FALSE?",
     pair="{anchor}\n\n{question}\n\n{partners}\n\nTRUE or FALSE?",
+    pair_message="",
     whole="{template}\n\nTRUE or FALSE?",
 )
 """A profile for tests of the mechanism, which a better layout of the real one does not change."""
@@ -363,13 +375,36 @@ def test_special_tokens_in_texts_templates_labels_and_examples_are_characters() 
 def test_classify_lists_labels_with_descriptions_and_reads_the_trie() -> None:
     labels = (Label("bug", "something broke"), Label("refund"))
     head, document, tail = written(Question(Task.CLASSIFY, Template((0,)), labels=labels), "doc")
-    assert f"{PROFILE.layout.classify_question}\n\nLabels:\n- bug: something broke\n- refund\n" in head, (
-        "labels are in the shared head"
-    )
+    assert "\n\nLabels:\n- bug: something broke\n- refund\n\n" in "\n\n" + head.removeprefix(U), "labels are in the shared head"
     assert document == "doc"
-    assert tail.endswith(A)
+    assert tail.endswith(f"{PROFILE.layout.classify_question}{A}{PROFILE.layout.classify_opening}")
     readout = prompter().compile(Question(Task.CLASSIFY, Template((0,)), labels=labels)).readout
-    assert readout.rows == ((ord("b"), ord("r")),)
+    assert readout.suffixes[0] == (ord(" "),), "the blank before a label is certain"
+    assert readout.rows[0] == (ord("b"), ord("r"))
+
+
+def test_labels_without_descriptions_are_not_listed_and_so_have_no_order() -> None:
+    labels = (Label("bug"), Label("refund"), Label("refund late"))
+    asked = [written(Question(Task.CLASSIFY, Template((0,)), labels=order), "doc") for order in (labels, labels[::-1])]
+    assert asked[0] == asked[1]
+    assert "bug" not in "".join(asked[0])
+
+
+def test_a_choice_is_compared_with_the_prompt_of_an_empty_text() -> None:
+    question = Question(Task.CLASSIFY, Template((0,)), labels=(Label("bug"), Label("refund")))
+    prompt = prompter().compile(question)
+    assert prompt.readout.reference.segments == prompt.request([()]).segments
+    constant = Question(Task.CLASSIFY, Template(("Which?",)), labels=question.labels)
+    assert prompter().compile(constant).readout.reference == NO_REFERENCE, "it would be compared with itself"
+
+
+def test_an_opening_stands_before_the_label_of_an_example_and_before_the_answer() -> None:
+    opened = with_layout(PLAIN, classify="{documents}", block="{text}", classify_opening="It is")
+    question = Question(Task.CLASSIFY, Template((0,)), (Label("a"), Label("b")), examples=(Example(("x",), "b"),))
+    end = PLAIN.wrapper.stop + PLAIN.wrapper.following
+    assert written(question, "doc", profile=opened) == [f"{U}x{A}It is b{end}{U}", "doc", f"{A}It is"]
+    own = replace(question, template=Template(("Which? ", 0)))
+    assert written(own, "doc", profile=opened)[-1] == f"{A}{opened.layout.classify_own_opening}"
 
 
 def test_tag_asks_a_question_a_label_after_a_shared_document() -> None:

@@ -125,7 +125,8 @@ def _grow(requests: Sequence[Request]) -> _Forest:
     before: tuple[Ids, ...] = ()
     path: list[int] = []
     readout: Readout | None = None
-    reads: list[tuple[tuple[Ids, ...], Ids]] = []  # of the readout: the path after the request, and head rows
+    reads: list[tuple[tuple[Ids, ...], Ids]] = []  # of the readout: the path after the request or the reference, and head rows
+    own, reference = 0, ROOT  # of the readout: how many reads are after the request, and the node that the others are after
     for number, request in enumerate(requests):
         segments = request.segments
         depth = _shared(before, segments)
@@ -136,8 +137,11 @@ def _grow(requests: Sequence[Request]) -> _Forest:
         if request.readout is not readout:
             readout = request.readout
             reads = list(zip(_suffix_paths(readout.suffixes), readout.rows, strict=True))
+            own, reference = len(reads) - readout.reference.reads, ROOT
+            for segment in readout.reference.segments:
+                reference = _place(forest, known, reference, segment)
         for part, (runs, rows) in enumerate(reads):
-            node = path[-1]
+            node = path[-1] if part < own else reference
             for run in runs:
                 node = _place(forest, known, node, run)
             forest.reads.setdefault(node, []).append((rows, number, part))

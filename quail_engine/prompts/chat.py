@@ -10,7 +10,7 @@ from pathlib import Path
 
 from quail_engine.calls import Question, Task
 from quail_engine.errors import ModelError
-from quail_engine.prompts.layout import Markers, Pieces, prompt_pieces, tag_pieces
+from quail_engine.prompts.layout import Markers, Pieces, label_answer, prompt_pieces, tag_pieces
 from quail_engine.prompts.profile import Profile
 from quail_engine.prompts.profiles import PROFILES
 from quail_engine.prompts.readout import JudgeReadout, Spellings, TagReadout, TrieReadout
@@ -67,7 +67,7 @@ class ChatPrompter:
         """The prompt of a question. Raises ModelError if it leaves no room in the context, for labels that the model
         cannot tell apart, and for examples that do not fit."""
         parts = self._encoded(prompt_pieces(self.profile, question))
-        readout = self._readout(question)
+        readout = self._readout(question, tuple(part for part in parts if not isinstance(part, int)))
         constant = sum(len(part) for part in parts if not isinstance(part, int))
         free = self._context - constant - max(map(len, readout.suffixes))
         if free < 0:
@@ -78,12 +78,17 @@ class ChatPrompter:
         times = max(Counter(part for part in parts if isinstance(part, int)).values(), default=1)
         return ChatPrompt(parts, readout, free // times)
 
-    def _readout(self, question: Question) -> Readout:
+    def _readout(self, question: Question, constant: tuple[Ids, ...]) -> Readout:
+        """`constant`: the prompt's segments where every text is empty."""
         if question.task is Task.JUDGE:
             return JudgeReadout(self._spellings)
         assert question.labels, "a question about labels has labels by the time it is compiled"
         if question.task is Task.CLASSIFY:
-            return TrieReadout.of(self.encode([label.text for label in question.labels]), self._stop)
+            layout = self.profile.layout
+            readout = TrieReadout.of(
+                self.encode([label_answer(layout, question, label.text) for label in question.labels]), self._stop
+            )
+            return readout.compared(constant) if layout.classify_reference and question.template.arguments else readout
         suffixes = []
         for label in question.labels:
             (suffix,) = self._encoded(tag_pieces(self.profile, label))

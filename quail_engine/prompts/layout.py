@@ -36,19 +36,38 @@ def prompt_pieces(profile: Profile, question: Question) -> Pieces:
 
     Raises ModelError for an example that does not fit the question.
     """
-    pieces: list[Piece] = [Markers(profile.wrapper.system)]
+    pieces: list[Piece] = [Markers(_system(profile, question))]
     for example in question.examples:
         for label, answer in _example_answers(profile, question, example):
             turn = _filled(_turn(profile, question, label), example.inputs)
             pieces += [*turn, answer, Markers(profile.wrapper.stop + profile.wrapper.following)]
     if question.task is Task.TAG:
         return _merged((*pieces, Markers(profile.wrapper.user), *_body(profile, question)))
-    return _merged((*pieces, *_turn(profile, question, None), Markers(profile.wrapper.thought)))
+    cue = (Markers(profile.wrapper.thought), _opening(profile.layout, question))
+    return _merged((*pieces, *_turn(profile, question, None), *cue))
 
 
 def tag_pieces(profile: Profile, label: Label) -> Pieces:
     """What follows `prompt_pieces` of a TAG question for one label."""
     return (*_label_pieces(profile, label), Markers(profile.wrapper.assistant + profile.wrapper.thought))
+
+
+def label_answer(layout: Layout, question: Question, label: str) -> str:
+    """A label as it stands after the opening of an answer; all of the answer where there is none."""
+    return f" {label}" if _opening(layout, question) else label
+
+
+def _opening(layout: Layout, question: Question) -> str:
+    """How an answer begins, before what is read."""
+    if question.task is not Task.CLASSIFY:
+        return ""
+    return layout.classify_own_opening if _has_words(question) else layout.classify_opening
+
+
+def _system(profile: Profile, question: Question) -> str:
+    pair = question.task is Task.JUDGE and len(question.template.arguments) > 1
+    message = (pair and _spelled(profile, profile.layout.pair_message)) or profile.wrapper.message
+    return profile.wrapper.begin + (profile.wrapper.system.replace("{message}", message) if message else "")
 
 
 def _turn(profile: Profile, question: Question, label: Label | None) -> Pieces:
@@ -70,6 +89,7 @@ def _body(profile: Profile, question: Question) -> Pieces:
         "question": (asked,) if asked else (),
         "template": _inline(profile, question),
         "labels": (labels,) if labels else (),
+        "described": (labels,) if any(label.description for label in question.labels) else (),
     }
     return _expand(_spelled(profile, _layout(profile.layout, question, asked)), values)
 
@@ -108,12 +128,16 @@ def _names(question: Question) -> dict[int, str]:
     return {a: f"Text {letters[i] if i < len(letters) else i + 1}" for i, a in enumerate(arguments)}
 
 
+def _has_words(question: Question) -> bool:
+    return any(part.strip() for part in question.template.parts if isinstance(part, str))
+
+
 def _question_text(profile: Profile, question: Question) -> str:
     """Instructions and template in words; empty if there are none: then the arguments are the whole prompt."""
     parts = question.template.parts
     literals = [part for part in parts if isinstance(part, str)]
     placeholders = len(parts) - len(literals)
-    if not any(literal.strip() for literal in literals):
+    if not _has_words(question):
         words = profile.layout.classify_question if question.task is Task.CLASSIFY else ""
     elif placeholders == 1 and isinstance(parts[-1], int):
         words = "".join(literals)
@@ -154,7 +178,8 @@ def _example_answers(profile: Profile, question: Question, example: Example) -> 
     if example.answer not in texts:
         raise ModelError(f"An example's answer is {example.answer!r}, which is none of the labels: {', '.join(texts)}.")
     if question.task is Task.CLASSIFY:
-        return [(None, example.answer)]
+        layout = profile.layout
+        return [(None, _opening(layout, question) + label_answer(layout, question, example.answer))]
     position = texts.index(example.answer)
     other = question.labels[(position + 1) % len(texts)]
     applies: list[tuple[Label | None, str]] = [(question.labels[position], true)]

@@ -6,7 +6,8 @@ paragraph whose markers are all empty is left out. What stands before the first 
 * `{documents}`: a block for each argument, the anchor's first; `{anchor}`, `{partners}`: its block, and those of the others
 * `{question}`: instructions and template, each placeholder replaced by the name of its argument's block
 * `{template}`: instructions and template as written, with the arguments' texts in their places
-* `{labels}`: the labels, one a line, with their descriptions; `{label}`: the label that is asked about
+* `{labels}`: the labels, one a line, with their descriptions; `{described}`: the same if one of them has a description, else
+  nothing; `{label}`: the label that is asked about
 * `{true}`, `{false}`: the words that an answer is read from, as the profile spells them first
 """
 
@@ -19,7 +20,9 @@ from dataclasses import dataclass
 class Wrapper:
     """The chat's own text, written out. Special tokens stand for themselves here, and nowhere else."""
 
-    system: str  # before the first turn
+    begin: str  # before everything
+    system: str  # the system turn around `{message}`
+    message: str  # the system message; empty: no such turn
     user: str  # opens the user's turn
     assistant: str  # closes the user's turn and opens the model's
     thought: str  # what stands before an answer that a reasoning model gives without reasoning; not before those of examples
@@ -35,9 +38,13 @@ class Layout:
     separator: str  # stands for the white space around a placeholder of `{template}`
     judge: str  # a statement or question about one document
     pair: str  # about several; the anchor's text first
+    pair_message: str  # the system message then; empty: the wrapper's
     whole: str  # about nothing else: the prompt is the argument, or a constant
     classify: str  # which label?
     classify_question: str  # `{question}` of a classification that is only given a text
+    classify_opening: str  # how the answer to it begins, before a blank and the label; may be empty, as the next
+    classify_own_opening: str  # how the answer to a question of the user's own begins
+    classify_reference: bool  # whether a label's probability is divided by the one that it has where the texts are empty
     tag: str  # do labels apply? the part before the label
     tag_label: str  # the part that differs from label to label
 

@@ -8,12 +8,12 @@ numbers of each request are the same to the bit either way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from quail_engine.errors import ModelError
-from quail_engine.prompts.request import HIDDEN, Ids, Logits, Readout
+from quail_engine.prompts.request import HIDDEN, NO_REFERENCE, Ids, Logits, Readout, Reference
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class JudgeReadout:
     """One read at the cue; the answer is one margin."""
 
     spellings: Spellings
+    reference: Reference = NO_REFERENCE
 
     @property
     def suffixes(self) -> tuple[Ids, ...]:
@@ -56,6 +57,7 @@ class TagReadout:
 
     spellings: Spellings
     suffixes: tuple[Ids, ...]  # one a label
+    reference: Reference = NO_REFERENCE
 
     @property
     def rows(self) -> tuple[Ids, ...]:
@@ -74,11 +76,15 @@ class TrieReadout:
     probability; where it does not, the next token is certain and costs nothing. So a long label is not less likely for being
     long, and `refund` competes with `refund not showing up` at the token that ends it. The cue is read for the root, and one
     suffix for each deeper branching node. Build it with `TrieReadout.of`.
+
+    With a reference, whose reads mirror those of the request, a label's probability is divided by the one that it has there:
+    what the model would answer without the text, for the label's own sake, does not count.
     """
 
     suffixes: tuple[Ids, ...]  # path from the root to each node that is read
     rows: tuple[Ids, ...]  # each such node's branches
     paths: tuple[tuple[tuple[int, int], ...], ...] = field(repr=False)  # a label: (read, branch taken) at each node it passes
+    reference: Reference = NO_REFERENCE
 
     @classmethod
     def of(cls, labels: Sequence[Ids], end: Ids) -> TrieReadout:
@@ -105,11 +111,23 @@ class TrieReadout:
         )
         return cls(tuple(reads), tuple(tuple(branches[node]) for node in reads), paths)
 
+    def compared(self, segments: tuple[Ids, ...]) -> TrieReadout:
+        """This readout with the prompt of those segments as its reference."""
+        assert not self.reference.reads, "a readout has one reference"
+        return replace(self, suffixes=self.suffixes * 2, rows=self.rows * 2, reference=Reference(segments, len(self.suffixes)))
+
     def answer(self, logits: Sequence[Logits]) -> Logits:
-        shares = [read - _logsumexp(read)[..., None] for read in logits]
-        numbers = np.stack([sum(shares[read][..., branch] for read, branch in path) for path in self.paths], axis=-1)
+        own = len(logits) - self.reference.reads
+        numbers = self._log_probabilities(logits[:own])
+        if self.reference.reads:
+            numbers = numbers - self._log_probabilities(logits[own:])
+            numbers = numbers - _logsumexp(numbers)[..., None]
         failed = np.any([np.isnan(read).any(axis=-1) for read in logits], axis=0)
         return np.asarray(np.where(failed[..., None], np.float32(np.nan), numbers), np.float32)
+
+    def _log_probabilities(self, logits: Sequence[Logits]) -> Logits:
+        shares = [read - _logsumexp(read)[..., None] for read in logits]
+        return np.stack([sum(shares[read][..., branch] for read, branch in path) for path in self.paths], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -126,6 +144,10 @@ class FeatureReadout:
     @property
     def rows(self) -> tuple[Ids, ...]:
         return ((HIDDEN, self.start), *self.readout.rows)
+
+    @property
+    def reference(self) -> Reference:
+        return self.readout.reference
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         features, *others = logits

@@ -18,12 +18,25 @@ HIDDEN = -1
 are. The second is the position from which on they tell of the prompt's tokens: what is before it is the same for all rows."""
 
 
+class Reference(NamedTuple):
+    """Another prompt that a question's answers are compared with, the same one for every request of the question."""
+
+    segments: tuple[Ids, ...]
+    reads: int  # so many of a readout's reads, the last ones, extend these segments instead of the request's
+
+
+NO_REFERENCE = Reference((), 0)
+
+
 class Readout(Protocol):
     """What is read after a request's last segment, and how the logits become the answer's numbers.
 
     Read `i` extends the request by the tokens `suffixes[i]` (often none) and takes, at the last token, the logits of the
     head rows `rows[i]`, or hidden features where the first is `HIDDEN`. The same readout serves every request of a question.
     """
+
+    @property
+    def reference(self) -> Reference: ...
 
     @property
     def suffixes(self) -> tuple[Ids, ...]: ...
@@ -48,4 +61,5 @@ class Request(NamedTuple):  # a named tuple: one is made for every row
     @property
     def tokens(self) -> int:
         """Tokens that this request would cost alone."""
-        return sum(map(len, self.segments)) + sum(map(len, self.readout.suffixes))
+        readout = self.readout
+        return sum(map(len, (*self.segments, *readout.suffixes, *readout.reference.segments)))

@@ -14,7 +14,7 @@ from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError
 from quail_engine.prompts.chat import ChatPrompter
 from quail_engine.prompts.profiles.candidates import candidates
-from quail_engine.prompts.request import Ids, Logits, Readout, Request
+from quail_engine.prompts.request import Ids, Logits, Readout, Reference, Request
 from quail_engine.quality.accuracy import wilson
 from quail_engine.quality.figures import Bin, Flags, Numbers, auc, calibration_error, reliability
 from quail_engine.quality.labelled import LabelledSet
@@ -58,18 +58,21 @@ class MassReadout:
 
     @property
     def suffixes(self) -> tuple[Ids, ...]:
-        return self.inner.suffixes + self.inner.suffixes[:1] * len(_chunks(self.vocabulary))
+        return self.inner.suffixes[:1] * len(_chunks(self.vocabulary)) + self.inner.suffixes
 
     @property
     def rows(self) -> tuple[Ids, ...]:
-        return self.inner.rows + _chunks(self.vocabulary)
+        return _chunks(self.vocabulary) + self.inner.rows
+
+    @property
+    def reference(self) -> Reference:
+        return self.inner.reference
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
-        count = len(self.inner.rows)
-        whole = np.concatenate(logits[count:], axis=-1)
-        highest = whole.max(axis=-1, keepdims=True)
-        share = np.exp(logits[0] - highest).sum(axis=-1) / np.exp(whole - highest).sum(axis=-1)
-        return np.append(self.inner.answer(logits[:count]), np.float32(share))
+        count = len(_chunks(self.vocabulary))
+        whole, inner = np.concatenate(logits[:count]), logits[count:]
+        share = np.exp(inner[0] - whole.max()).sum() / np.exp(whole - whole.max()).sum()
+        return np.append(self.inner.answer(inner), np.float32(share))
 
 
 def measure(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from quail_engine.calls import Task
 from quail_engine.prompts.profile import Profile
@@ -24,20 +25,24 @@ _PAIR = {
     "question, anchor, partner": {"pair": f"{{question}}\n\n{{documents}}\n\n{_INSTRUCTION}"},
     "anchor, partner, question": {"pair": f"{{documents}}\n\n{{question}}\n\n{_INSTRUCTION}"},
 }
+_LISTED = {"classify_question": "Which label fits the text best?", "classify_opening": "", "classify_own_opening": ""}
 _CLASSIFY = {
     "labels, document": {
         "classify": "{question}\n\nLabels:\n{labels}\n\n{documents}\n\nAnswer with one of the labels.",
+        **_LISTED,
     },
     "document, labels": {
         "classify": "{documents}\n\n{question}\n\nLabels:\n{labels}\n\nAnswer with one of the labels.",
+        **_LISTED,
     },
-    "document": {"classify": "{documents}\n\n{question}\nAnswer with the label only."},
+    "the profile's own, not compared with an empty text": {"classify_reference": False},
+    "document": {"classify": "{documents}\n\n{question}\nAnswer with the label only.", **_LISTED},
 }
 
 
 def candidates(profile: Profile, task: Task, arguments: int) -> dict[str, Profile]:
     """A profile, and as many others that differ from it in the layout for such questions; by the name of the layout."""
-    changes: Mapping[str, Mapping[str, str]] = _CLASSIFY
+    changes: Mapping[str, Mapping[str, Any]] = _CLASSIFY
     if task is Task.JUDGE:
         changes = _JUDGE if arguments == 1 else _PAIR
     found = {OWN: profile}

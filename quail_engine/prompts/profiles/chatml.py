@@ -5,10 +5,12 @@ from __future__ import annotations
 from quail_engine.prompts.profile import Wrapper
 
 
-def chatml(system: str, thought: str = "") -> Wrapper:
+def chatml(message: str, thought: str = "") -> Wrapper:
     """The wrapper with a system message, or without that turn where it is empty."""
     return Wrapper(
-        system=f"<|im_start|>system\n{system}<|im_end|>\n" if system else "",
+        begin="",
+        system="<|im_start|>system\n{message}<|im_end|>\n",
+        message=message,
         user="<|im_start|>user\n",
         assistant="<|im_end|>\n<|im_start|>assistant\n",
         thought=thought,

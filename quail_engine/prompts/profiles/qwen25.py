@@ -42,7 +42,7 @@ from quail_engine.prompts.profiles.layouts import STATEMENT
 
 QWEN25 = Profile(
     name="qwen2.5",
-    version=1,
+    version=2,
     wrapper=chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
     spellings=(("TRUE", "FALSE"), ("True", "False"), ("true", "false"), ("Yes", "No"), ("YES", "NO"), ("yes", "no")),
     layout=STATEMENT,

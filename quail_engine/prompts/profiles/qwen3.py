@@ -10,7 +10,7 @@ from quail_engine.prompts.profiles.qwen25 import QWEN25
 QWEN3 = Profile(
     name="qwen3",
     version=1,
-    wrapper=chatml(system="", thought="<think>\n\n</think>\n\n"),
+    wrapper=chatml(message="", thought="<think>\n\n</think>\n\n"),
     spellings=QWEN25.spellings,
     layout=STATEMENT,
 )

@@ -22,7 +22,7 @@ from quail_engine.prompts.profiles.layouts import STATEMENT
 
 SMOLLM2 = Profile(
     name="smollm2",
-    version=1,
+    version=2,
     wrapper=chatml("You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
     spellings=(("True", "False"), ("true", "false"), ("Yes", "No"), ("yes", "no")),
     layout=STATEMENT,
