@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -277,18 +278,17 @@ def check(name: str, models_path: str | None, files: bool, data: Path | None, ro
     from quail_engine.quality.check import check_layouts  # heavy
 
     console = _plain_console()
-    table = Table("set", "layout", "n", "accuracy", "95 %", "AUC", "calibration error", "answer mass", "tokens a row")
-    found = []
-    for figures in check_layouts(folder, Settings(), data, rows):
-        found.append(figures)
-        console.print(f"{figures.set}: {figures.layout}", highlight=False, style="dim")
-        low, high = figures.interval
-        ranking = "" if figures.auc is None else f"{figures.auc:.2f}"
-        table.add_row(
-            *(figures.set, figures.layout, f"{figures.n}", f"{figures.share:.2f}", f"{low:.2f}–{high:.2f}", ranking),
-            *(f"{figures.calibration_error:.2f}", f"{figures.mass:.2f}", f"{figures.tokens:.0f}"),
-        )
-    console.print(table)
+    found = list(check_layouts(folder, Settings(), data, rows))
+    for name, group in groupby(found, key=lambda figures: figures.set):
+        table = Table("layout", "accuracy", "95 %", "AUC", "ECE", "mass", "tokens", title=name, title_justify="left")
+        for figures in group:
+            low, high = figures.interval
+            ranking = "" if figures.auc is None else f"{figures.auc:.2f}"
+            counts = f"{figures.share:.2f} of {figures.n}"
+            shares = (f"{low:.2f}–{high:.2f}", ranking, f"{figures.calibration_error:.2f}", f"{figures.mass:.2f}")
+            table.add_row(figures.layout, counts, *shares, f"{figures.tokens:.0f}")
+        console.print(table)
+    click.echo("ECE: expected calibration error; mass: on the answer's words; tokens: fresh ones a row. See docs/quality.md.")
     if plot:
         plot.write_text(reliability_svg([(f"{f.set}: {f.layout}", f.bins) for f in found]), encoding="utf-8")
         click.echo(f"reliability plot: {plot}")

@@ -7,15 +7,18 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 
 from quail_engine.batching.batch import Batch
 from quail_engine.calls import Task
+from quail_engine.cli import main
 from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError, SettingsError
 from quail_engine.prompts.chat import ChatPrompter
@@ -189,3 +192,19 @@ def test_the_plot_is_well_formed_and_has_a_point_a_bin() -> None:
     root = ET.fromstring(reliability_svg([("a < b", bins), ("empty", ())]))
     assert len(root.findall(".//{*}circle")) == 2
     assert "a < b" in [text.text for text in root.findall(".//{*}text")]
+
+
+def test_the_command_prints_a_table_a_set_and_writes_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, "facts.parquet", question=["Is it?"] * 2, text=["good", "bad"], label=[True, False])
+    figures = measured(tmp_path, KnownEngine())
+    folder = SimpleNamespace(name="m", path=tmp_path, source_sha256="0")
+    monkeypatch.setattr("quail_engine.cli.models_on_disk.check", lambda *_: folder)
+    monkeypatch.setattr("quail_engine.quality.check.check_layouts", lambda *_: iter(figures))
+    result = CliRunner().invoke(main, ["models", "check", "m", "--plot", str(tmp_path / "plot.svg")])
+    assert result.exit_code == 0, result.output
+    assert "facts" in result.output
+    assert "1.00 of 2" in result.output
+    assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<svg")
+    files = CliRunner().invoke(main, ["models", "check", "m", "--files"]).output
+    assert "as it was converted" in files
+    assert "accuracy" not in files
