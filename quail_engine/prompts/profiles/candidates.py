@@ -26,7 +26,7 @@ _PAIR = {
     "anchor, partner, question": {"pair": f"{{documents}}\n\n{{question}}\n\n{_INSTRUCTION}"},
 }
 _LISTED = {"classify_question": "Which label fits the text best?", "classify_opening": "", "classify_own_opening": ""}
-_CLASSIFY = {
+_CLASSIFY: Mapping[str, Mapping[str, Any]] = {
     "labels, document": {
         "classify": "{question}\n\nLabels:\n{labels}\n\n{documents}\n\nAnswer with one of the labels.",
         **_LISTED,
