@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from quail_engine.answering import Answering, Tally, Terms
-from quail_engine.lookups import Inquiry, StatementLookUps
+from quail_engine.lookups import Inquiry, StatementLookUps, least_margin
 from quail_engine.model import Model
 from quail_engine.owner import Owner
 from quail_engine.progress import Listener
@@ -52,6 +57,17 @@ class Inquiries:
             inquiries = [inquiry for inquiry in missing if inquiry.model == name]
             self._answering.answer(self.services.model(name), inquiries)
 
+    def true(self, call: int, inputs: pa.Table) -> NDArray[np.bool_]:
+        """For which inputs of a condition, one column an argument, it is TRUE. What is not known is asked."""
+        inquiry, batches = self.look_ups.inquiry(call), inputs.to_batches()
+        positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in batches]
+        while inquiry.waits:
+            self.answer([inquiry])
+            positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in batches]
+        least = least_margin(self.look_ups.threshold(call))
+        found = [np.empty(0, bool), *(inquiry.numbers(some, 1)[:, 0] >= least for some in positions)]
+        return np.concatenate(found)
+
     def gather(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """Repeats a run, in which these calls note what is missing, until nothing is."""
         missing = None
@@ -66,9 +82,19 @@ class Inquiries:
 
     def sample(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """`gather`, counted as a sample."""
+        with self._sampling(calls):
+            self.gather(calls, run)
+
+    def sample_inputs(self, call: int, inputs: pa.Table) -> NDArray[np.bool_]:
+        """`true`, counted as a sample."""
+        with self._sampling([call]):
+            return self.true(call, inputs)
+
+    @contextmanager
+    def _sampling(self, calls: Sequence[int]) -> Iterator[None]:
         tallies = [self.tally_of(inquiry) for inquiry in dict.fromkeys(map(self.look_ups.inquiry, calls))]
         before = [tally.asked for tally in tallies]
-        self.gather(calls, run)
+        yield
         for tally, asked in zip(tallies, before, strict=True):
             tally.sampled += tally.asked - asked
 

@@ -12,14 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from quail_engine.answering import Tally
 from quail_engine.errors import QuailError
 from quail_engine.first_rows import ask_first_rows
 from quail_engine.inquiries import Inquiries
-from quail_engine.lookups import Inquiry, least_margin
+from quail_engine.lookups import Inquiry
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.sql import (
     Query,
@@ -215,12 +214,5 @@ class Resolver:
     def _ask(self, step: AskStep) -> pa.Table:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
-        inquiry = self._look_ups.inquiry(step.ask.call)
-        positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
-        while inquiry.waits:
-            self._inquiries.answer([inquiry])
-            positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in pairs.to_batches()]
         self._joined[step.ask.call] = len(pairs)
-        least = least_margin(self._look_ups.threshold(step.ask.call))
-        true = [inquiry.numbers(found, 1)[:, 0] >= least for found in positions]
-        return pairs.filter(pa.array(np.concatenate([np.empty(0, bool), *true])))
+        return pairs.filter(pa.array(self._inquiries.true(step.ask.call, pairs)))

@@ -7,13 +7,22 @@ is lost which the chosen order would not have asked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from quail_engine.inquiries import Inquiries
-from quail_engine.plan import CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics
+from quail_engine.plan import AiFilter, CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics, build
 from quail_engine.settings import Settings
-from quail_engine.sql import Conjunction, Query, counts_query, sample_query, threshold_query
+from quail_engine.sql import (
+    Conjunction,
+    Query,
+    counts_query,
+    pair_counts_queries,
+    pairs_sample_query,
+    sample_query,
+    threshold_query,
+)
 from quail_engine.wording import Recorder
 
 _LEAST_ROWS, _MOST_ROWS = 64, 256  # of a sample, where the settings do not say
@@ -35,7 +44,36 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
             rows = _count(query, conjunction, cursor, calls)
             found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED))
             conjunctions[number] = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples else found
+    _look_at_joins(query, cursor, inquiries, calls, samples)
     return Statistics(tuple(calls), tuple(conjunctions))
+
+
+def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: list[CallStatistics], samples: bool) -> None:
+    """Fills in `calls` for the conditions beside joins. Those on one relation are sampled where there are several.
+
+    Pairs are not: which there are is not known before the conditions on their relations are answered.
+    """
+    conditions = build(query).conditions
+    if len(conditions) < 2 or any(query.calls[condition.call].options.order for condition in conditions):
+        return
+    filters: dict[object, list[AiFilter]] = {}
+    for condition in conditions:
+        if condition.space.joins is not None:
+            counts = [cursor.execute(sql).fetchall()[0] for sql in pair_counts_queries(query, condition.space)]
+            inputs, size = math.prod(count for count, _ in counts), sum(mean or 0.0 for _, mean in counts)
+            measured = [Estimate(float(value), Source.MEASURED) for value in (inputs, size)]
+            calls[condition.call] = replace(calls[condition.call], inputs=measured[0], text_bytes=measured[1])
+            if isinstance(condition, AiFilter):
+                filters.setdefault(frozenset(condition.space.relations[0]), []).append(condition)
+    for same in filters.values() if samples else ():
+        unknown = [f for f in same if calls[f.call].selectivity.source is Source.ASSUMED]
+        sizes = [inputs.value for f in same if (inputs := calls[f.call].inputs)]
+        rows = _sample_rows(min(sizes), min(sizes), inquiries.services.settings)
+        if len(unknown) > 1 and rows:
+            for condition in unknown:
+                sample = cursor.sql(pairs_sample_query(query, condition.space, rows)).to_arrow_table()
+                share = float(inquiries.sample_inputs(condition.call, sample).mean())
+                calls[condition.call] = replace(calls[condition.call], selectivity=Estimate(share, Source.MEASURED))
 
 
 def _has_choice(query: Query, conjunction: Conjunction) -> bool:
@@ -65,11 +103,10 @@ def _sampled(
     known: ConjunctionStatistics,
 ) -> ConjunctionStatistics:
     """What is known of an AND, and what a sample of its rows tells, where it is worth its price."""
-    wanted = inquiries.services.settings.sample_rows
     assert known.rows is not None, "rows are counted first"
-    rows = min(_MOST_ROWS, max(_LEAST_ROWS, int(known.rows.value) // _ROWS_A_SAMPLED)) if wanted is None else wanted
-    unknown = sum(estimate.source is Source.ASSUMED for estimate in known.selectivities)
-    if unknown < 2 or not rows or known.rows.value < _WORTH * rows or _refused(conjunction, calls, inquiries.services.settings):
+    first = min(max(inputs.value for i in c.calls if (inputs := calls[i].inputs)) for c in conjunction.conjuncts)
+    rows = _sample_rows(known.rows.value, first, inquiries.services.settings)
+    if sum(estimate.source is Source.ASSUMED for estimate in known.selectivities) < 2 or not rows:
         return known
     threshold = cursor.execute(threshold_query(query, conjunction, rows)).fetchall()[0][0]
     sql = sample_query(query, conjunction, threshold, inquiries.tags)
@@ -82,12 +119,16 @@ def _sampled(
     return replace(known, selectivities=selectivities, truths=truths)
 
 
-def _refused(conjunction: Conjunction, calls: Sequence[CallStatistics], settings: Settings) -> bool:
-    """Whether a budget will refuse what the statement asks first, whatever the order: then nothing is asked before."""
+def _sample_rows(rows: float, first: float, settings: Settings) -> int:
+    """The rows of a sample among so many; 0 where none is worth its price.
+
+    Nor is one taken where a budget will refuse what the statement asks first, at least `first` inputs, whatever the order.
+    """
+    wanted = settings.sample_rows
+    found = min(_MOST_ROWS, max(_LEAST_ROWS, int(rows) // _ROWS_A_SAMPLED)) if wanted is None else wanted
     budget = settings.max_requests
-    limits = [limit for limit in (budget.statement, budget.model, budget.run) if limit is not None]
-    inputs = [max(inputs.value for i in c.calls if (inputs := calls[i].inputs)) for c in conjunction.conjuncts]
-    return bool(limits) and min(inputs) > min(limits)
+    refused = any(limit is not None and limit < first for limit in (budget.statement, budget.model, budget.run))
+    return 0 if refused or rows < _WORTH * found else found
 
 
 def _drain(cursor: Recorder, sql: str) -> None:

@@ -2,7 +2,7 @@
 
 from quail_engine.plan.data import as_data
 from quail_engine.plan.explain import Counted, Found, explain
-from quail_engine.plan.logical import LogicalPlan, build
+from quail_engine.plan.logical import AiFilter, LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
 from quail_engine.plan.order import Asked, cheapest
@@ -23,6 +23,7 @@ from quail_engine.plan.tree import (
 )
 
 __all__ = [
+    "AiFilter",
     "Alternative",
     "AnswerTable",
     "Ask",

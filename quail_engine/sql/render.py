@@ -142,7 +142,7 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     """
     call = query.calls[space.call]
     if space.joins is not None:
-        return _pairs_of_parts(query, space, space.joins, tables)
+        return _texts_of_parts(query, space, space.joins, range(len(call.arguments)), tables)
     stands = {
         i: _membership(other, tables[i]) if i in tables else "TRUE"
         for i, other in enumerate(query.calls)
@@ -152,28 +152,55 @@ def pairs_query(query: Query, space: PairSpace, tables: Mapping[int, str]) -> st
     conditions += [f"{_text(argument)} IS NOT NULL" for argument in call.arguments]
     inner = [(*space.outer, "JOIN")] if space.outer else []
     source = _edited(query.text, space.source, [*_replaced(query, stands), *inner])
-    return f"{_distinct_texts(query, space)} {source} WHERE {' AND '.join(conditions)}"
+    return f"{_distinct_texts(query, space, range(len(call.arguments)))} {source} WHERE {' AND '.join(conditions)}"
 
 
-def _distinct_texts(query: Query, space: PairSpace) -> str:
+def pair_counts_queries(query: Query, space: PairSpace) -> list[str]:
+    """Queries for one row each, whose counts multiply to the inputs of an AI condition before any other is answered, and whose
+    mean bytes of text add up to an input's. Texts of relations that nothing links are counted apart."""
+    assert space.joins is not None, "relations that cannot be told apart"
+    call, parts = query.calls[space.call], space.joins.parts(())
+    places = {relation.name: number for number, part in enumerate(parts) for relation in part.relations}
+    together: dict[int, list[int]] = {}
+    if any(len({places[name] for name in names}) != 1 for names in space.relations):
+        together[0] = list(range(len(call.arguments)))  # an argument of several parts, or of none
+    else:
+        for argument, names in enumerate(space.relations):
+            together.setdefault(places[names[0]], []).append(argument)
+    queries = []
+    for arguments in together.values():
+        size = " + ".join(f"strlen(a{i})" for i in arguments)
+        listing = _texts_of_parts(query, space, space.joins, arguments, {})
+        queries.append(f"SELECT count(*), avg({size}) FROM ({listing})")
+    return queries
+
+
+def pairs_sample_query(query: Query, space: PairSpace, rows: int) -> str:
+    """A query for a uniform sample of what `pairs_query` lists before any other condition is answered."""
+    columns = ", ".join(f"a{i}" for i in range(len(query.calls[space.call].arguments)))
+    return f"FROM ({pairs_query(query, space, {})}) ORDER BY hash({columns}) LIMIT {rows}"
+
+
+def _distinct_texts(query: Query, space: PairSpace, arguments: Sequence[int]) -> str:
     ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
-    columns = ", ".join(f"{_text(argument)} AS a{i}" for i, argument in enumerate(query.calls[space.call].arguments))
+    columns = ", ".join(f"{_text(query.calls[space.call].arguments[i])} AS a{i}" for i in arguments)
     return f"{f'WITH {ctes} ' if ctes else ''}SELECT DISTINCT {columns}"
 
 
-def _pairs_of_parts(query: Query, space: PairSpace, joins: Joins, tables: Mapping[int, str]) -> str:
-    """`pairs_query` over the relations that it needs; of the others it matters only whether they have a row at all."""
-    read = {name for names in space.relations for name in names}
+def _texts_of_parts(query: Query, space: PairSpace, joins: Joins, arguments: Sequence[int], tables: Mapping[int, str]) -> str:
+    """The distinct texts of a call's arguments, listed of the relations that these need; of the others it matters only whether
+    they have a row at all."""
+    read = {name for i in arguments for name in space.relations[i]}
     parts = joins.parts(tables)
     needed = [part for part in parts if any(relation.name in read for relation in part.relations)]
     relations = dict.fromkeys(text for part in needed for text in _relations_of(query, part, tables))
     conditions = dict.fromkeys(text for part in needed for text in _conditions_of(query, part, tables))
-    conditions |= dict.fromkeys(f"{_text(argument)} IS NOT NULL" for argument in query.calls[space.call].arguments)
+    conditions |= dict.fromkeys(f"{_text(query.calls[space.call].arguments[i])} IS NOT NULL" for i in arguments)
     for part in parts:
         if part not in needed:
             where = " AND ".join(_conditions_of(query, part, tables)) or "TRUE"
             conditions[f"EXISTS (SELECT 1 FROM {', '.join(_relations_of(query, part, tables))} WHERE {where})"] = None
-    return f"{_distinct_texts(query, space)} FROM {', '.join(relations)} WHERE {' AND '.join(conditions)}"
+    return f"{_distinct_texts(query, space, arguments)} FROM {', '.join(relations)} WHERE {' AND '.join(conditions)}"
 
 
 def _relations_of(query: Query, part: Joins, tables: Mapping[int, str]) -> list[str]:

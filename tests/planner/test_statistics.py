@@ -103,3 +103,16 @@ def test_samples_of_other_rows(connected: Connected) -> None:
     assert 0 < con.report.sampled <= 100  # some of it was known
     left = sum(1 for i in range(2000) if i % 2 or "13" not in str(i))
     assert con.sql("select count(*) as n from many").to_pylist() == [{"n": left}]
+
+
+def test_filters_of_a_join_are_sampled(con: Connection) -> None:
+    con.sql("create or replace table units as select i as k, 'unit ' || i as name from range(3) r(i)")
+    even, twenty = contains("even", "m.body"), contains("twenty", "m.body")
+    pair = "AI_FILTER(PROMPT('Contain ''1''? {0} {1}', m.body, u.name))"
+    con.sql(f"select m.id from many m join units u on m.k = u.k where {even} and {twenty}")
+    # k of 0 to 2 have 1,500 rows; those that hold 'twenty' have 0.
+    assert con.report.sampled == 2 * 64
+    assert 1500 + 100 <= con.report.asked <= 1500 + 100 + 64
+    # Rows that only an answer links to the units: the units are counted apart.
+    con.sql(f"select m.id from many m join units u on {pair} where {contains('tenth', 'm.body')} and {contains('7', 'm.body')}")
+    assert con.report.sampled == 2 * 64
