@@ -109,7 +109,7 @@ def _objection(path: Path) -> str:
         if not is_whole(path):
             return "it is damaged (its content does not have the sha256 that names it)"
         version = (pq.read_schema(path).metadata or {}).get(VERSION_KEY, b"unknown").decode("ascii", "replace")
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, ValueError) as error:  # ValueError: a column's name is no UTF-8
         return f"it cannot be read ({error})"
     return "" if version == VERSION else f"its schema version is {version}, and this release reads {VERSION}"
 

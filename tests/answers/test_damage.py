@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import os
@@ -63,6 +64,15 @@ def test_a_damaged_segment_loses_only_itself(
     assert (tmp_path / "answers" / "damaged" / victim.name).exists()
     assert len(segment_files(tmp_path)) == 2
     assert reopened.check().damaged == ()
+
+
+def test_a_segment_whose_columns_have_no_readable_name_is_skipped(open_store: Open, tmp_path: Path) -> None:
+    store = open_store()
+    store.remember(Q, "t", rows(0, 5))
+    content = segments.write(tmp_path, segments.table_of([Record(Q, "t", "m", "d", 0, (), ())])).read_bytes()
+    content = content.replace(b"template", b"\xffemplate")
+    (tmp_path / "answers" / "segments" / f"{hashlib.sha256(content).hexdigest()}.parquet").write_bytes(content)
+    assert store.recall([k for k, _ in rows(0, 5)]) == dict(rows(0, 5))
 
 
 def test_segment_of_a_later_schema_is_left_alone(open_store: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
