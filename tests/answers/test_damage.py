@@ -69,7 +69,9 @@ def test_a_damaged_segment_loses_only_itself(
 def test_a_segment_whose_columns_have_no_readable_name_is_skipped(open_store: Open, tmp_path: Path) -> None:
     store = open_store()
     store.remember(Q, "t", rows(0, 5))
-    content = segments.write(tmp_path, segments.table_of([Record(Q, "t", "m", "d", 0, (), ())])).read_bytes()
+    content = segments.write(
+        tmp_path, segments.table_of([Record(Q, "t", "m", "d", 0, (key("x"),), (Answer((1.0,), 1),))])
+    ).read_bytes()
     content = content.replace(b"template", b"\xffemplate")
     (tmp_path / "answers" / "segments" / f"{hashlib.sha256(content).hexdigest()}.parquet").write_bytes(content)
     assert store.recall([k for k, _ in rows(0, 5)]) == dict(rows(0, 5))
