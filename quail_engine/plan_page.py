@@ -9,6 +9,7 @@ from quail_engine import page
 from quail_engine.plan import AskNode, CallNode, Estimate, Figures, FirstRowsNode, PlanTree, RoundsNode, Source, as_text, number
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _ACROSS = 350, 136, 20, 46, 3
+_HAPPENED = 22  # what a box is taller where it tells what happened
 _LETTERS = 52  # of a line in a box
 _UNITS = {"seconds": "s", "kv_bytes": "KV"}
 
@@ -56,8 +57,11 @@ def _layers(tree: PlanTree) -> Iterator[list[_Box]]:
         if isinstance(node, AskNode):
             yield [_Box(node.operator, node.call)]
         elif isinstance(node, RoundsNode):
+            after = {call: turn for order in node.orders for turn, condition in enumerate(order) for call in condition}
             for level in range(node.levels):
-                yield [_Box(f"Round, level {level}", call) for call in node.calls if call.level == level]
+                own = [call for call in node.calls if call.level == level]
+                for turn in sorted({after.get(call.call, 0) for call in own}):
+                    yield [_Box(f"Round, level {level}", call) for call in own if after.get(call.call, 0) == turn]
         elif isinstance(node, FirstRowsNode):
             yield [_Box(f"First {node.rows} rows", call) for call in node.calls]
         else:
@@ -68,22 +72,23 @@ def _picture(tree: PlanTree) -> str:
     rows = [layer[i : i + _ACROSS] for layer in _layers(tree) for i in range(0, len(layer), _ACROSS)]
     across = max((len(row) for row in rows), default=1)
     width = across * (_WIDTH + _GAP_X) + _GAP_X
-    height = len(rows) * (_HEIGHT + _GAP_Y) + 60
+    tall = _HEIGHT + (_HAPPENED if tree.happened else 0)  # of a box
+    height = len(rows) * (tall + _GAP_Y) + 60
     most = max((_tokens(call.estimate) for call in tree.calls), default=0.0)
     parts = [
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
     ]
     for number_, row in enumerate(rows):
-        y = number_ * (_HEIGHT + _GAP_Y) + 8
+        y = number_ * (tall + _GAP_Y) + 8
         for x, box in zip(_places(len(row), width), row, strict=True):
-            parts += _drawn(box, x, y, most)
+            parts += _drawn(box, x, y, tall, most)
             middle = x + _WIDTH / 2
-            bend, end = y + _HEIGHT + _GAP_Y / 2, y + _HEIGHT + _GAP_Y - 4
+            bend, end = y + tall + _GAP_Y / 2, y + tall + _GAP_Y - 4
             parts.append(
-                f'<path class="edge" marker-end="url(#arrow)" d="M{middle:g} {y + _HEIGHT}V{bend:g}H{width / 2:g}V{end:g}"/>'
+                f'<path class="edge" marker-end="url(#arrow)" d="M{middle:g} {y + tall}V{bend:g}H{width / 2:g}V{end:g}"/>'
             )
-    y = len(rows) * (_HEIGHT + _GAP_Y) + 8
+    y = len(rows) * (tall + _GAP_Y) + 8
     left = (width - _WIDTH) / 2
     parts.append(f'<rect class="box" x="{left:g}" y="{y}" width="{_WIDTH}" height="40" rx="6"/>')
     parts.append(page.words(width / 2, y + 25, "Statement, run by DuckDB as written", "strong", "middle"))
@@ -95,9 +100,9 @@ def _places(boxes: int, width: float) -> list[float]:
     return [left + i * (_WIDTH + _GAP_X) for i in range(boxes)]
 
 
-def _drawn(box: _Box, x: float, y: float, most: float) -> Iterator[str]:
+def _drawn(box: _Box, x: float, y: float, tall: float, most: float) -> Iterator[str]:
     call, figures = box.call, box.call.estimate
-    yield f'<rect class="box" x="{x:g}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
+    yield f'<rect class="box" x="{x:g}" y="{y}" width="{_WIDTH}" height="{tall}" rx="6"/>'
     yield page.words(x + 12, y + 22, f"{box.title}: {call.function}", "strong")
     question = f"'{call.question}'" + (f" into labels of {call.labels}" if call.labels else "")
     yield page.words(x + 12, y + 42, _cut(question), "dim", whole=question)
@@ -113,6 +118,10 @@ def _drawn(box: _Box, x: float, y: float, most: float) -> Iterator[str]:
     if most:
         length = (_WIDTH - 24) * _tokens(figures) / most
         yield f'<rect class="bar" x="{x + 12:g}" y="{y + 118}" width="{length:g}" height="6" rx="3"/>'
+    if call.happened:
+        spent = (_amount(call.happened.tokens_fresh, "tokens"), _amount(call.happened.seconds, "s"))
+        asked = _amount(call.happened.requests, "requests")
+        yield page.words(x + 12, y + tall - 12, f"happened: {', '.join((asked, *spent))}", "dim")
 
 
 def _tokens(figures: Figures) -> float:

@@ -68,7 +68,7 @@ class Resolver:
         self._joined: dict[int, int] = {}  # inputs answered through answer tables, by call
         self._looked_up: dict[str, int] = {}  # rows looked up in the run that made the result, by tag
         self._candidates = 0  # rows at which a LIMIT's rounds looked last
-        self._rows_met: dict[str, int] = {}  # by tag, in the run that looked up most: DuckDB stops where one condition refuses
+        self._rows_met: dict[str, int] = {}  # on which a look-up stands, by tag
         self._shown_levels: set[int] = set()  # levels at which the result's rows were asked about
         self._known_first = False
 
@@ -130,8 +130,7 @@ class Resolver:
                     self._drain(sql)
             finally:
                 self._look_ups.stop()
-            for tag, rows in self._look_ups.rows.items():
-                self._rows_met[tag] = max(rows, self._rows_met.get(tag, 0))
+            self._note_rows()
             missing = self._look_ups.missing()
             if keep and not missing and self._limit:
                 missing = self._missing_of_shown(self._limit)
@@ -150,6 +149,18 @@ class Resolver:
                 level, settled = level + 1, False
             else:
                 settled = True
+
+    def _note_rows(self) -> None:
+        """Keeps how many rows each look-up met: the most of all runs, since DuckDB stops where one condition refuses.
+
+        Of conditions in an order the first run counts that met any: later ones meet them in the guards of others, too.
+        """
+        in_order = {
+            self._inquiries.tags[i] for order in self._plan.rounds.orders for condition in order for i in condition.calls
+        }
+        for tag, rows in self._look_ups.rows.items():
+            met = self._rows_met.get(tag, 0)
+            self._rows_met[tag] = met if met and tag in in_order else max(rows, met)
 
     def _keep(self, names: list[str], numbered: bool) -> None:
         """Makes the result table of what is known so far."""

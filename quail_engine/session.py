@@ -357,6 +357,8 @@ class Connection:
         if format not in _FORMATS:
             raise QuailError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
         trees = self._session.explain(self._connection, text, dialect, analyze=analyze)
+        if analyze:
+            self._connection.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
         return _FORMATS[format](trees)
 
     def judge(self, sql: str, name: str) -> Evaluation:

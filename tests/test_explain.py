@@ -105,6 +105,15 @@ def test_numbers_that_answers_decide_say_so(con: quail_engine.Connection) -> Non
     assert "≈ 15 requests" in con.explain(sql)
 
 
+def test_rows_of_conditions_in_an_order(con: quail_engine.Connection) -> None:
+    found = calls(con, f"select id from tickets where {URGENT} and {ANGRY} and AI_FILTER('x', body)", analyze=True)
+    for of in ("estimate", "happened"):
+        met = [(value(call, "rows", of), value(call, "inputs", of), value(call, "true", of)) for call in found]
+        assert sorted(met, reverse=True)[0][:2] == (60, 60)
+        met.sort(reverse=True)
+        assert [rows for rows, _, _ in met[1:]] == [true for _, _, true in met[:-1]]  # each where those before it are TRUE
+
+
 @pytest.mark.parametrize("stop", ["limit 2", "order by id limit 2"])
 def test_early_stops_are_in_the_numbers(con: quail_engine.Connection, stop: str) -> None:
     (call,) = calls(con, f"select id from tickets where {URGENT} {stop}")
