@@ -75,7 +75,7 @@ def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
         options=Options(**{k: values[k] for k in values if k in Options.__dataclass_fields__}),
         anchor=values.get("anchor"),
         instructions=values.get("instructions", ""),
-        examples=tuple(values.get("examples", ())),
+        examples=tuple(values.get("examples") or ()),
         multi=values.get("output_mode") == "multi",
         examples_at=examples_at,
     )
@@ -94,7 +94,9 @@ def _check(key: str, value: Any, entry: exp.Expr, source: Source) -> None:
         wanted = "the number of an argument, 0 for the first"
     elif key == "symmetric" and not isinstance(value, bool):
         wanted = "true or false"
-    elif key == "examples" and not (isinstance(value, list) and value and all(isinstance(e, dict) for e in value)):
+    elif key == "examples" and not (
+        value is None or (isinstance(value, list) and value and all(isinstance(e, dict) for e in value))
+    ):
         wanted = "a list such as [{'input': 'a text', 'answer': 'true'}]"
     if wanted:
         raise source.error_at(entry, f"Option {key!r} must be {wanted}, not {value!r}.")

@@ -70,6 +70,11 @@ class QuailAdapter(Operations, PromptChanges, DuckDBAdapter):
         options = {"instructions": macro_calls.SENTIMENT_INSTRUCTIONS, **(options or {})}
         return self.ai_choice("AI_CLASSIFY", column, macro_calls.SENTIMENTS, options, config)
 
+    @available.parse(lambda *a, **k: "")
+    def ai_rows(self, rows: Any, config: Any) -> macro_calls.Examples:
+        """Labelled rows of the option `examples` in the node of `config`; each row has its texts, then its label."""
+        return macro_calls.Examples((tuple(row) for row in rows), self._dialect(config))
+
     def _dialect(self, config: Any) -> str:
         return node.dialect(self._tested(config), self.config.credentials.engine_settings())
 

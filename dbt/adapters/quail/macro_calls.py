@@ -36,6 +36,18 @@ def choice_call(function: str, column: str, labels: Any, options: Mapping[str, A
     return call + (":labels::array" if options.get("output_mode") == "multi" else ":labels[0]::varchar")
 
 
+class Examples(list[Any]):
+    """Labelled rows; as a text the SQL of their list, a row a line, so that an error shows the row and not all of them."""
+
+    def __init__(self, rows: Iterable[Sequence[str]], dialect: str) -> None:
+        """Each row has its texts, then its label."""
+        super().__init__({"input": list(texts), "answer": label} for *texts, label in rows)
+        self._dialect = dialect
+
+    def __str__(self) -> str:
+        return "[\n" + ",\n".join(literal(row, self._dialect) for row in self) + "\n]"
+
+
 def _call(function: str, arguments: list[str], options: Mapping[str, Any], dialect: str) -> str:
     return f"{function}({', '.join([*arguments, literal(options, dialect)] if options else arguments)})"
 
