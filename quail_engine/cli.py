@@ -21,7 +21,6 @@ from quail_engine import models as models_on_disk
 from quail_engine.answers import AnswerStore, CheckReport, Failure, StoreStats
 from quail_engine.dbt_command import Project
 from quail_engine.errors import QuailError
-from quail_engine.quality.plot import reliability_svg
 from quail_engine.report_page import run_lines, run_page
 from quail_engine.run_plan import COLUMNS, run_plan_rows
 from quail_engine.session import DatabaseError, Session, connect
@@ -263,9 +262,9 @@ def pull(name: str, mirror: str | None, models_path: str | None) -> None:
 @click.option("--files", is_flag=True, help="Only verify the files; ask nothing.")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of labelled rows, a Parquet or CSV file a set.")
 @click.option("--rows", type=click.IntRange(2), default=60, show_default=True, help="Rows of each set, balanced.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Write a reliability plot (SVG) to this file.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write the reliability curves (HTML) to this file.")
 @_clear_errors
-def check(name: str, models_path: str | None, files: bool, data: Path | None, rows: int, plot: Path | None) -> None:
+def check(name: str, models_path: str | None, files: bool, data: Path | None, rows: int, page: Path | None) -> None:
     """Verify a model's files, then measure its layouts: how right it is on labelled rows, asked in each of several ways.
 
     Without --data it is asked about small sets that come with the package. docs/quality.md says what a set looks like and how
@@ -275,7 +274,9 @@ def check(name: str, models_path: str | None, files: bool, data: Path | None, ro
     click.echo(f"{folder.name}: every file in {folder.path} is as it was converted from sha256 {folder.source_sha256}")
     if files:
         return
-    from quail_engine.quality.check import check_layouts  # heavy
+    # Heavy.
+    from quail_engine.quality.check import check_layouts
+    from quail_engine.reliability import layouts_page
 
     console = _plain_console()
     found = list(check_layouts(folder, Settings(), data, rows))
@@ -289,9 +290,9 @@ def check(name: str, models_path: str | None, files: bool, data: Path | None, ro
             table.add_row(figures.layout, counts, *shares, f"{figures.tokens:.0f}")
         console.print(table)
     click.echo("ECE: expected calibration error; mass: on the answer's words; tokens: fresh ones a row. See docs/quality.md.")
-    if plot:
-        plot.write_text(reliability_svg([(f"{f.set}: {f.layout}", f.bins) for f in found]), encoding="utf-8")
-        click.echo(f"reliability plot: {plot}")
+    if page:
+        page.write_text(layouts_page(f"Layouts of {folder.name}", found), encoding="utf-8")
+        click.echo(f"reliability curves: {page}")
 
 
 @main.group()

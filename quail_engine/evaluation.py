@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from quail_engine.errors import QuailError
-from quail_engine.quality.accuracy import Accuracy, wilson
+from quail_engine.quality.accuracy import Accuracy
+from quail_engine.quality.figures import Bin, calibration_error, reliability
 
-_BINS = 10
 _NAMES = {"gold": "gold", "label": "gold", "answer": "answer", "score": "score", "text": "text"}
 
 NO_ANSWER = "(no answer)"
@@ -26,25 +26,6 @@ class Judged:
     gold: str
     right: bool
     confidence: float | None  # stated probability that the answer is right; None: not stated
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Rows whose confidence lies between two bounds."""
-
-    low: float
-    high: float
-    n: int
-    right: int
-    confidence: float  # the mean
-
-    @property
-    def share(self) -> float:
-        return self.right / self.n
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return wilson(self.right, self.n)
 
 
 @dataclass(frozen=True)
@@ -73,28 +54,18 @@ class Evaluation:
         return [label for label, _ in (*found.most_common(), *also.most_common())]
 
     @cached_property
-    def bins(self) -> list[Bin]:
-        """The reliability curve: tenths of confidence that hold a row."""
-        rows: dict[int, list[tuple[float, bool]]] = {}
-        for row in self.rows:
-            if row.confidence is not None:
-                rows.setdefault(min(int(row.confidence * _BINS), _BINS - 1), []).append((row.confidence, row.right))
-        return [_bin(number, rows[number]) for number in sorted(rows)]
+    def bins(self) -> tuple[Bin, ...]:
+        """The reliability curve."""
+        return reliability((row.confidence, row.right) for row in self.rows if row.confidence is not None)
 
     @property
     def calibration_error(self) -> float | None:
-        """The mean distance of confidence and accuracy over the bins, by rows; None where no confidence is stated."""
-        n = sum(each.n for each in self.bins)
-        return sum(each.n * abs(each.share - each.confidence) for each in self.bins) / n if n else None
+        """Expected calibration error; None where no confidence is stated."""
+        return calibration_error(self.bins)
 
     def mistakes(self, most: int) -> list[Judged]:
         """Wrong answers, the most confident first."""
         return sorted((row for row in self.rows if not row.right), key=lambda row: -(row.confidence or 0.0))[:most]
-
-
-def _bin(number: int, rows: Sequence[tuple[float, bool]]) -> Bin:
-    mean = sum(confidence for confidence, _ in rows) / len(rows)
-    return Bin(number / _BINS, (number + 1) / _BINS, len(rows), sum(right for _, right in rows), mean)
 
 
 def judging_query(sql: str, columns: Sequence[tuple[str, str]]) -> str:

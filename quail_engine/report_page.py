@@ -10,12 +10,12 @@ from typing import Any
 
 from quail_engine import page
 from quail_engine.errors import QuailError
-from quail_engine.evaluation import NO_ANSWER, Bin, Evaluation, Judged
+from quail_engine.evaluation import NO_ANSWER, Evaluation, Judged
 from quail_engine.progress import duration
+from quail_engine.reliability import curve
 
 _COUNTS = ("asked", "recalled", "sampled", "failed", "overlong", "tokens_fresh", "tokens_reused", "seconds_engine", "seconds")
 _LABELS, _MISTAKES, _LETTERS = 15, 20, 300
-_SIDE, _MARGIN = 260, 40  # of the reliability curve
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _evaluated(each: Evaluation) -> Iterator[str]:
     yield '<div class="side">'
     yield f"<div>{page.heading('Confusion: gold down, answers across', 3)}{_confusion(each)}</div>"
     if each.bins:
-        yield f"<div>{page.heading('Reliability: confidence across, accuracy up', 3)}{_reliability(each.bins)}</div>"
+        yield f"<div>{page.heading('Reliability: confidence across, accuracy up', 3)}{curve(each.bins)}</div>"
     yield "</div>"
     mistakes = each.mistakes(_MISTAKES)
     if mistakes:
@@ -141,32 +141,6 @@ def _confusion(each: Evaluation) -> str:
         counts[tuple(label if label in shown else "(others)" for label in (gold, answer))] += n  # type: ignore[index]
     golds = [name for name in names if any(counts[name, answer] for answer in names)]
     return page.table(("", *names), ([gold, *(f"{counts[gold, answer]:,}" for answer in names)] for gold in golds))
-
-
-def _reliability(bins: Sequence[Bin]) -> str:
-    """Accuracy over confidence with intervals; on the diagonal confidence is what it says."""
-
-    def x(value: float) -> float:
-        return _MARGIN + value * _SIDE
-
-    def y(value: float) -> float:
-        return 10 + (1 - value) * _SIDE
-
-    parts = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(f'<path class="grid" d="M{x(tick):g} {y(0):g}V{y(1):g}M{x(0):g} {y(tick):g}H{x(1):g}"/>')
-        parts.append(page.words(x(tick), y(0) + 18, f"{tick:g}", "dim", "middle"))
-        parts.append(page.words(x(0) - 6, y(tick) + 4, f"{tick:g}", "dim", "end"))
-    parts.append(f'<path class="edge" stroke-dasharray="4 4" d="M{x(0):g} {y(0):g}L{x(1):g} {y(1):g}"/>')
-    line = "L".join(f"{x(each.confidence):.1f} {y(each.share):.1f}" for each in bins)
-    parts.append(f'<path class="curve" d="M{line}"/>')
-    for each in bins:
-        low, high = each.interval
-        parts.append(f'<path class="curve" d="M{x(each.confidence):.1f} {y(low):.1f}V{y(high):.1f}"/>')
-        told = f"{each.n:,} rows, confidence {each.confidence:.3f}, accuracy {each.share:.3f} ({low:.3f} to {high:.3f})"
-        circle = f'<circle class="bar" cx="{x(each.confidence):.1f}" cy="{y(each.share):.1f}" r="5">'
-        parts.append(f"{circle}<title>{told}</title></circle>")
-    return page.drawing(_MARGIN + _SIDE + 20, _SIDE + 40, "Reliability curve", parts)
 
 
 def _cut(text: str) -> str:

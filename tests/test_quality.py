@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,6 @@ from quail_engine.prompts.tokenizer import Tokenizer
 from quail_engine.quality.figures import auc, calibration_error, reliability
 from quail_engine.quality.labelled import BUILT_IN, read_sets
 from quail_engine.quality.measure import Measured, measure
-from quail_engine.quality.plot import reliability_svg
 
 
 def test_auc_is_the_chance_that_a_true_row_scores_higher() -> None:
@@ -42,11 +40,10 @@ def test_auc_is_the_chance_that_a_true_row_scores_higher() -> None:
 
 
 def test_calibration_error_is_the_mean_distance_between_said_and_true() -> None:
-    bins = reliability(np.array([0.95, 0.95, 1.0, 0.15]), np.array([True, False, True, False]))
-    assert [(b.n, b.observed) for b in bins] == [(1, 0.0), (3, pytest.approx(2 / 3))]
-    expected = (3 * (2.9 / 3 - 2 / 3) + 0.15) / 4
-    assert calibration_error(bins) == pytest.approx(expected)
-    assert calibration_error(()) == 0.0
+    bins = reliability([(0.95, True), (0.95, False), (1.0, True), (0.15, False)])
+    assert [(b.low, b.high, b.n, b.right) for b in bins] == [(0.1, 0.2, 1, 0), (0.9, 1.0, 3, 2)]
+    assert calibration_error(bins) == pytest.approx((3 * (2.9 / 3 - 2 / 3) + 0.15) / 4)
+    assert calibration_error(()) is None
 
 
 # Labelled sets
@@ -187,24 +184,19 @@ def test_candidates_differ_from_the_profile_and_from_each_other(profile: Profile
         assert len({other.layout for other in found}) == len(found)
 
 
-def test_the_plot_is_well_formed_and_has_a_point_a_bin() -> None:
-    bins = reliability(np.array([0.1, 0.9, 0.9]), np.array([False, True, False]))
-    root = ET.fromstring(reliability_svg([("a < b", bins), ("empty", ())]))
-    assert len(root.findall(".//{*}circle")) == 2
-    assert "a < b" in [text.text for text in root.findall(".//{*}text")]
-
-
-def test_the_command_prints_a_table_a_set_and_writes_the_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_a_table_a_set_and_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "facts.parquet", question=["Is it?"] * 2, text=["good", "bad"], label=[True, False])
     figures = measured(tmp_path, KnownEngine())
     folder = SimpleNamespace(name="m", path=tmp_path, source_sha256="0")
     monkeypatch.setattr("quail_engine.cli.models_on_disk.check", lambda *_: folder)
     monkeypatch.setattr("quail_engine.quality.check.check_layouts", lambda *_: iter(figures))
-    result = CliRunner().invoke(main, ["models", "check", "m", "--plot", str(tmp_path / "plot.svg")])
+    result = CliRunner().invoke(main, ["models", "check", "m", "--page", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
     assert "facts" in result.output
     assert "1.00 of 2" in result.output
-    assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<svg")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert html.count("<svg") == len(figures)
+    assert html.count("<circle") == sum(len(each.bins) for each in figures)
     files = CliRunner().invoke(main, ["models", "check", "m", "--files"]).output
     assert "as it was converted" in files
     assert "accuracy" not in files

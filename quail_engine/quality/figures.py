@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quail_engine.quality.accuracy import wilson
+
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-BINS = 10
+_BINS = 10
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows whose probability lies in one tenth of [0, 1]."""
+    """Answers whose stated probability lies between two bounds."""
 
+    low: float
+    high: float
     n: int
-    predicted: float  # mean probability
-    observed: float  # share of rows that are true
+    right: int
+    confidence: float  # mean probability
+
+    @property
+    def share(self) -> float:
+        return self.right / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return wilson(self.right, self.n)
 
 
 def auc(scores: Numbers, truth: Flags) -> float | None:
@@ -31,14 +44,20 @@ def auc(scores: Numbers, truth: Flags) -> float | None:
     return float(below.sum() / (2 * len(true) * len(false)))
 
 
-def reliability(probabilities: Numbers, truth: Flags) -> tuple[Bin, ...]:
-    """Rows by their probability, in tenths; empty tenths are left out."""
-    tenth = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    members = [np.flatnonzero(tenth == i) for i in np.unique(tenth)]
-    return tuple(Bin(len(m), float(probabilities[m].mean()), float(truth[m].mean())) for m in members)
+def reliability(answers: Iterable[tuple[float, bool]]) -> tuple[Bin, ...]:
+    """The reliability curve of (probability, whether it was right): the tenths of probability that hold an answer."""
+    tenths: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, right in answers:
+        tenths.setdefault(min(int(confidence * _BINS), _BINS - 1), []).append((confidence, right))
+    return tuple(_bin(number, tenths[number]) for number in sorted(tenths))
 
 
-def calibration_error(bins: tuple[Bin, ...]) -> float:
-    """Expected calibration error: how far the probability is from the share of true rows, the mean over rows; 0 of nothing."""
-    rows = sum(b.n for b in bins)
-    return sum(b.n * abs(b.predicted - b.observed) for b in bins) / rows if rows else 0.0
+def calibration_error(bins: Sequence[Bin]) -> float | None:
+    """Expected calibration error: the mean distance of confidence and accuracy over the bins, by rows; None of nothing."""
+    n = sum(each.n for each in bins)
+    return sum(each.n * abs(each.share - each.confidence) for each in bins) / n if n else None
+
+
+def _bin(number: int, rows: Sequence[tuple[float, bool]]) -> Bin:
+    mean = sum(confidence for confidence, _ in rows) / len(rows)
+    return Bin(number / _BINS, (number + 1) / _BINS, len(rows), sum(right for _, right in rows), mean)

@@ -46,7 +46,7 @@ class Measured:
 
     @property
     def calibration_error(self) -> float:
-        return calibration_error(self.bins)
+        return calibration_error(self.bins) or 0.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _measured(layout: str, labelled: LabelledSet, numbers: Numbers, tokens: floa
         n=len(scores),
         correct=int(right.sum()),
         auc=ranking,
-        bins=reliability(probabilities, truth),
+        bins=reliability(zip(probabilities.tolist(), truth.tolist(), strict=True)),
         mass=float(np.median(mass)),
         tokens=tokens,
     )
