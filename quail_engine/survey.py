@@ -12,7 +12,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quail_engine.inquiries import Inquiries
-from quail_engine.plan import AiFilter, CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics, build
+from quail_engine.plan import (
+    AiFilter,
+    CallStatistics,
+    ConjunctionStatistics,
+    Estimate,
+    JoinCounts,
+    Side,
+    SideCount,
+    Source,
+    Statistics,
+    build,
+    ordered_freely,
+    pairs_to_count,
+)
 from quail_engine.settings import Settings
 from quail_engine.sql import (
     Conjunction,
@@ -20,6 +33,7 @@ from quail_engine.sql import (
     counts_query,
     pair_counts_queries,
     pairs_sample_query,
+    part_counts_query,
     sample_query,
     threshold_query,
 )
@@ -35,8 +49,11 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
 
     Without `samples` nothing is asked.
     """
+    disabled = inquiries.services.settings.disable_rules
     known = Statistics.of(query)
-    if "order_conjuncts" in inquiries.services.settings.disable_rules:
+    if "order_joins" not in disabled:
+        known = replace(known, joins=_count_joins(query, cursor))
+    if "order_conjuncts" in disabled:
         return known
     calls, conjunctions = list(known.calls), list(known.conjunctions)
     for number, conjunction in enumerate(query.conjunctions):
@@ -45,7 +62,29 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
             found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED))
             conjunctions[number] = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples else found
     _look_at_joins(query, cursor, inquiries, calls, samples)
-    return Statistics(tuple(calls), tuple(conjunctions))
+    return replace(known, calls=tuple(calls), conjunctions=tuple(conjunctions))
+
+
+def _count_joins(query: Query, cursor: Recorder) -> JoinCounts:
+    """Counts texts and pairs of conditions beside joins whose order is the planner's: each part of the join runs once."""
+    stops = query.limit is not None and bool(query.limit.conjuncts)
+    sides = None if query.written or stops else ordered_freely(query)
+    if sides is None or query.pair_spaces[0].joins is None:
+        return JoinCounts()
+    counts: dict[Side, SideCount] = {}
+    pairs: dict[tuple[Side, Side], float] = {}
+    for part in query.pair_spaces[0].joins.parts(()):
+        here = {relation.name for relation in part.relations}
+        alone = list(dict.fromkeys(side for of in sides.values() for side in of if side.relation in here))
+        both = [pair for pair in pairs_to_count(sides) if here.issuperset(side.relation for side in pair)]
+        if not alone:
+            continue
+        texts = [*(side.arguments for side in alone), *((*one.arguments, *other.arguments) for one, other in both)]
+        found = cursor.execute(part_counts_query(query, query.pair_spaces[0], part, texts)).fetchall()[0]
+        distinct, text_bytes = ([float(value or 0) for value in values] for values in (found[::2], found[1::2]))
+        counts |= {side: SideCount(distinct[i], text_bytes[i]) for i, side in enumerate(alone)}
+        pairs |= dict(zip(both, distinct[len(alone) :], strict=True))
+    return JoinCounts(counts, pairs)
 
 
 def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: list[CallStatistics], samples: bool) -> None:

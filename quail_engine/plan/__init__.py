@@ -2,6 +2,7 @@
 
 from quail_engine.plan.data import as_data
 from quail_engine.plan.explain import Counted, Found, explain
+from quail_engine.plan.join_counts import JoinCounts, Side, SideCount, ordered_freely, pairs_to_count
 from quail_engine.plan.logical import AiFilter, LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
@@ -39,6 +40,7 @@ __all__ = [
     "FirstRows",
     "FirstRowsNode",
     "Found",
+    "JoinCounts",
     "Layout",
     "LogicalPlan",
     "PhysicalPlan",
@@ -46,6 +48,8 @@ __all__ = [
     "Rounds",
     "RoundsNode",
     "RunSql",
+    "Side",
+    "SideCount",
     "Source",
     "Statistics",
     "as_data",
@@ -57,6 +61,8 @@ __all__ = [
     "lower",
     "number",
     "optimize",
+    "ordered_freely",
+    "pairs_to_count",
     "total",
     "weakest",
 ]

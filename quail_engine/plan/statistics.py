@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from quail_engine.calls import AiCall, Kind
+from quail_engine.plan.join_counts import JoinCounts
 from quail_engine.sql import Conjunct, Order, Query
 
 _ASSUMED_SELECTIVITY = 0.5  # says nothing about any call, and so puts none before another
@@ -62,6 +63,7 @@ class ConjunctionStatistics:
 class Statistics:
     calls: tuple[CallStatistics, ...]  # by the call's index in the query
     conjunctions: tuple[ConjunctionStatistics, ...]  # by the index in the query's conjunctions
+    joins: JoinCounts = field(default_factory=JoinCounts)
 
     @classmethod
     def of(cls, query: Query) -> Statistics:

@@ -203,6 +203,19 @@ def _texts_of_parts(query: Query, space: PairSpace, joins: Joins, arguments: Seq
     return f"{_distinct_texts(query, space, arguments)} FROM {', '.join(relations)} WHERE {' AND '.join(conditions)}"
 
 
+def part_counts_query(query: Query, space: PairSpace, part: Joins, texts: Sequence[Sequence[str]]) -> str:
+    """A query for one row: how many different ones there are, about, of each sequence of texts, and their mean bytes.
+
+    `part` is one of the space's parts, no AI condition answered; `texts` are SQL expressions over it.
+    """
+    cast = [list(map(_text, sequence)) for sequence in texts]
+    counts = [f"approx_count_distinct({_hash(s)}), avg({' + '.join(f'strlen({text})' for text in s)})" for s in cast]
+    ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
+    where = " AND ".join(_conditions_of(query, part, {})) or "TRUE"
+    relations = ", ".join(_relations_of(query, part, {}))
+    return f"{f'WITH {ctes} ' if ctes else ''}SELECT {', '.join(counts)} FROM {relations} WHERE {where}"
+
+
 def _relations_of(query: Query, part: Joins, tables: Mapping[int, str]) -> list[str]:
     """SQL of a part's relations, and of the answer tables that link them: a comment may end a relation's text."""
     answered = [tables[condition.call] for condition in part.conditions if condition.call is not None]
