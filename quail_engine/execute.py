@@ -166,6 +166,7 @@ class _Run:
             QuestionCount
         ] = []  # what each call met; empty until the statement has run, as for one without rows
         self._rows = 0  # that were answered
+        self._bound = 0  # inputs that the naive plan would ask, where they were counted
         self._begun = time.perf_counter()
         self.happened: list[Figures] = []  # what each call met and cost, in text order; empty until the statement has run
 
@@ -228,7 +229,11 @@ class _Run:
 
     def _resolver(self, samples: bool = True) -> Resolver:
         """What runs the plan that is made of the statement's own rows. For use inside of its transaction."""
-        self._plan = self._planned(survey(self._query, self._cursor, self._inquiries, samples))
+        statistics = survey(self._query, self._cursor, self._inquiries, samples)
+        self._plan = self._planned(statistics)
+        inputs = [call.inputs.value for call in statistics.calls if call.inputs is not None]
+        if len(inputs) == len(set(self.tags)):  # all were counted, and no two calls ask the same
+            self._bound = int(sum(inputs))
         return Resolver(self._cursor, self._query, self._plan, self._inquiries)
 
     def run(self) -> RunReport:
@@ -346,6 +351,7 @@ class _Run:
             asked=tally.asked,
             recalled=tally.recalled,
             sampled=tally.sampled,
+            pruned=max(0, self._bound - tally.asked - tally.recalled - tally.overlong),
             failed=tally.failed,
             overlong=tally.overlong,
             tokens_fresh=tally.tokens_fresh,

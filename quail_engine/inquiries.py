@@ -68,6 +68,12 @@ class Inquiries:
         found = [np.empty(0, bool), *(inquiry.numbers(some, 1)[:, 0] >= least for some in positions)]
         return np.concatenate(found)
 
+    def remembered(self, call: int) -> tuple[int, int]:
+        """Answers to a condition's question that earlier statements got, and those of them that are TRUE."""
+        inquiry, least = self.look_ups.inquiry(call), least_margin(self.look_ups.threshold(call))
+        model = self.services.model(inquiry.model)
+        return model.store.shares(model.question_key(inquiry.question), float(least))
+
     def gather(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """Repeats a run, in which these calls note what is missing, until nothing is."""
         missing = None

@@ -14,7 +14,7 @@ class RunReport:
     asked: int = 0  # distinct requests sent to the engine
     recalled: int = 0  # distinct inputs answered from the store
     sampled: int = 0  # of the asked, those of a sample that chose an order; most of them the rows need anyway
-    pruned: int = 0  # inputs that the naive plan would have asked, and this one did not
+    pruned: int = 0  # inputs of conditions that others made needless; 0 where nobody counted them, as without an order
     failed: int = 0  # asked, without an answer
     overlong: int = 0  # longer than the model's context; NULL, or truncated
     tokens_fresh: int = 0  # tokens prefilled

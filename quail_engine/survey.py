@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from quail_engine.calls import Kind
 from quail_engine.inquiries import Inquiries
 from quail_engine.plan import (
     AiFilter,
@@ -39,7 +40,7 @@ from quail_engine.sql import (
 )
 from quail_engine.wording import Recorder
 
-_LEAST_ROWS, _MOST_ROWS = 64, 256  # of a sample, where the settings do not say
+_LEAST_ROWS, _MOST_ROWS = 64, 256  # of a sample, where the settings do not say; so many stored answers tell as much
 _ROWS_A_SAMPLED = 32  # among so many rows one is sampled, within these limits
 _WORTH = 8  # rows a sampled one from which on a sample is taken: asking all of fewer costs less than knowing an order saves
 
@@ -59,7 +60,9 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
     for number, conjunction in enumerate(query.conjunctions):
         if _has_choice(query, conjunction):
             rows = _count(query, conjunction, cursor, calls)
-            found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED))
+            _remember([i for conjunct in conjunction.conjuncts for i in conjunct.calls], query, inquiries, calls)
+            selectivities = replace(known, calls=tuple(calls)).of_order(conjunction.conjuncts).selectivities
+            found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED), selectivities=selectivities)
             conjunctions[number] = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples else found
     _look_at_joins(query, cursor, inquiries, calls, samples)
     return replace(known, calls=tuple(calls), conjunctions=tuple(conjunctions))
@@ -104,6 +107,7 @@ def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: 
             calls[condition.call] = replace(calls[condition.call], inputs=measured[0], text_bytes=measured[1])
             if isinstance(condition, AiFilter):
                 filters.setdefault(frozenset(condition.space.relations[0]), []).append(condition)
+    _remember([condition.call for condition in conditions], query, inquiries, calls)
     for same in filters.values() if samples else ():
         unknown = [f for f in same if calls[f.call].selectivity.source is Source.ASSUMED]
         sizes = [inputs.value for f in same if (inputs := calls[f.call].inputs)]
@@ -113,6 +117,16 @@ def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: 
                 sample = cursor.sql(pairs_sample_query(query, condition.space, rows)).to_arrow_table()
                 share = float(inquiries.sample_inputs(condition.call, sample).mean())
                 calls[condition.call] = replace(calls[condition.call], selectivity=Estimate(share, Source.MEASURED))
+
+
+def _remember(indexes: Sequence[int], query: Query, inquiries: Inquiries, calls: list[CallStatistics]) -> None:
+    """Fills in what the answer store tells of conditions: how many answers there are, and their selectivity without a hint."""
+    for i in indexes:
+        answers, true = inquiries.remembered(i)
+        told = answers >= _LEAST_ROWS and query.calls[i].kind is Kind.FILTER
+        if told and calls[i].selectivity.source is Source.ASSUMED:
+            calls[i] = replace(calls[i], selectivity=Estimate(true / answers, Source.REMEMBERED))
+        calls[i] = replace(calls[i], known=answers)
 
 
 def _has_choice(query: Query, conjunction: Conjunction) -> bool:

@@ -225,6 +225,16 @@ class AnswerStore:
         with self._reading():
             return upkeep.count(self._folder, self._segments, question_keys)
 
+    def shares(self, question_key: bytes, least: float) -> tuple[int, int]:
+        """Answers that the own store holds to a question, and those of them whose first number is at least `least`.
+
+        One that two processes gave may count twice; a store in memory tells nothing.
+        """
+        if not self._folder or not self._segments or self._mode == "off":
+            return 0, 0
+        with self._reading():
+            return upkeep.shares(self._folder, self._segments, question_key, least)
+
     def check(self) -> CheckReport:
         """Verifies every segment and journal; a damaged segment is moved to the folder `damaged`, and only it is lost."""
         with self._upkeep() as (folder, _):

@@ -91,6 +91,19 @@ def count(folder: Folder, sealed: Segments, questions: Sequence[bytes]) -> int:
     return sum(len(record.keys) for record in records if record.question in questions) + int(in_segments)
 
 
+def shares(folder: Folder, sealed: Segments, question: bytes, least: float) -> tuple[int, int]:
+    """Answers to a question, and those of them whose first number is at least `least`. Raises OSError, duckdb.Error."""
+    records = [record for path in folder.journal_paths() for record in _read(path)[0] if record.question == question]
+    numbers = [answer.values[0] for record in records for answer in record.answers]
+    wanted = pa.table({"question": pa.array([question], pa.binary(KEY_BYTES)), "least": pa.array([least], pa.float64())})
+    found = sealed.query(
+        'select count(*) as n, count(*) filter (where "values"[1] >= least) as hits from segments join wanted using (question)',
+        wanted=wanted,
+    )
+    sealed_answers, sealed_hits = (int(found[name][0].as_py()) for name in ("n", "hits")) if found else (0, 0)
+    return len(numbers) + sealed_answers, sum(number >= least for number in numbers) + sealed_hits
+
+
 def _stats_schema() -> pa.Schema:
     return pa.schema([("template", pa.string()), ("model", pa.string()), ("tokens", pa.uint32())])
 

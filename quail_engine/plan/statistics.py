@@ -35,7 +35,13 @@ class CallStatistics:
 
     selectivity: Estimate  # share of its inputs for which it is TRUE; of a call that is no condition, 1
     inputs: Estimate | None = None  # distinct inputs; None: not counted
+    known: int = 0  # answers to its question that the store holds
     text_bytes: Estimate | None = None  # of an input's texts together, the mean; None: not looked at
+
+    @property
+    def unknown_share(self) -> float:
+        """The share of its inputs that is still to be asked, as far as the store's number of answers tells."""
+        return max(0.0, 1 - self.known / self.inputs.value) if self.inputs and self.inputs.value else 1.0
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from planner_cases import contains
@@ -116,3 +117,37 @@ def test_filters_of_a_join_are_sampled(con: Connection) -> None:
     # Rows that only an answer links to the units: the units are counted apart.
     con.sql(f"select m.id from many m join units u on {pair} where {contains('tenth', 'm.body')} and {contains('7', 'm.body')}")
     assert con.report.sampled == 2 * 64
+
+
+def test_what_the_store_remembers_takes_the_place_of_a_sample(connected: Connected, tmp_path: Path) -> None:
+    con = connected(answers=str(tmp_path / "answers"))
+    con.sql(MANY)
+    con.sql(f"select {EVEN}, {TWENTY} from many where id between 100 and 299")
+    con.sql(f"select id from many where {EVEN} and {TWENTY}")
+    assert con.report.sampled == 0
+    # The 200 rows that were asked before are known: 1,800, and of the 100 that hold 'twenty' 90.
+    assert (con.report.asked, con.report.recalled) == (1800 + 90, 200 + 10)
+
+
+def test_the_order_stays_where_it_was_paid_for(connected: Connected, tmp_path: Path) -> None:
+    # All rows that hold 'twenty' are even, and nearly all that the store remembers of 'even' is about those: NOT looks rare.
+    con = connected(answers=str(tmp_path / "answers"))
+    con.sql(MANY)
+    sql = f"select id from many where not {EVEN} and {TWENTY}"
+    con.sql(sql)
+    first = con.report.asked
+    assert 2000 + 100 <= first <= 2000 + 100 + 64
+    con.sql(sql)
+    assert con.report.asked == 0
+    con.sql("insert into many select id + 5000, k, body || ' more', note from many where id < 200")
+    con.sql(sql)
+    assert con.report.asked == 200 + 10
+
+
+def test_pruned_counts_what_was_made_needless(con: Connection) -> None:
+    con.sql(f"select id from many where {EVEN} and {TWENTY}")
+    assert con.report.pruned == 2 * 2000 - con.report.asked > 1800
+    con.sql(f"select id from many where {contains('1', 'body')}")
+    assert con.report.pruned == 0
+    con.sql(f"select {contains('2', 'body')} from many where {EVEN} and {TWENTY}")
+    assert con.report.pruned == 0, "what the select list needs is not counted"
