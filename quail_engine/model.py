@@ -103,7 +103,7 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
         return Model("mock", identity, BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens, features)
     from quail_engine.engine import load_engine
     from quail_engine.engine.rates import Rates, shape_of
-    from quail_engine.models import find
+    from quail_engine.models import find, precision_of
 
     folder = find(name, settings.models_path)
     try:
@@ -113,13 +113,14 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
             f"engine: local needs the library {error.name!r}, which is not installed. "
             "Install it with pip install 'dbt-quail[local]', or set engine: mock to run without a model."
         ) from error
-    identity = (folder.source_sha256, "full")
+    precision = precision_of(name)
+    identity = (folder.source_sha256, precision)
     rates = Rates(shape_of(folder.config), settings.cpu_threads)
     return Model(
         name,
         identity,
         prompter_for(folder.path),
-        lambda: load_engine(folder.path, settings),
+        lambda: load_engine(folder.path, settings, precision),
         lambda: rates.expected(settings.dtype),
         store,
         tokens,

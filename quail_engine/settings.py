@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -61,6 +62,10 @@ OVERRIDES = ("ai_views", "sql_dialect", "sample_rows", "disable_rules", *_BUDGET
 """Settings that a dbt model may set for itself, in its config with `quail_` before the name."""
 
 
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+_GPU_TOKEN_BUDGET = 8_192
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a session answers AI calls. Build it with `Settings.of`, which validates."""
@@ -68,8 +73,9 @@ class Settings:
     engine: str = "local"  # local: prefill an open-weight model here; mock: deterministic rules, no weights
     model: str = "qwen2.5-coder-0.5b"  # a name of `quail models list`, a converted folder or a GGUF file
     models_path: str | None = None  # folder (or URL) that holds model artefacts; None: the user's cache
-    device: str = "auto"  # auto | cpu
-    dtype: str = "auto"  # auto | float32 | bfloat16; auto takes the faster one on this machine
+    device: str = "auto"  # auto: a CUDA device that can be used, else cpu | cpu | cuda | cuda:N | mps
+    dtype: str = "auto"  # auto | float32 | bfloat16; auto takes the faster one on this machine, on a GPU bfloat16
+    gpu_memory_fraction: float = 0.9  # of a GPU's free memory, what weights and KV may take
     cpu_threads: int | None = None  # None: all cores
     answers: AnswersSettings = field(default_factory=AnswersSettings)
     tokens: str = "run"  # run: token ids of the rows on disk until the session ends; keep; off: memory only
@@ -82,7 +88,7 @@ class Settings:
     max_seconds: Budget = Budget(statement=3_600.0)  # likewise: seconds in the engine
     max_missing_per_round: int = 20_000_000  # inputs that a round may note, some 50 bytes each; the rest waits for the next
     missing_bytes: int = 1 << 26  # bytes of noted texts in memory; what is more waits in a temporary file
-    token_budget: int = 2_048  # fresh tokens a forward pass
+    token_budget: int = 2_048  # fresh tokens a forward pass; with device: cuda the default is 8,192
     sample: float = 1.0  # share of rows that dbt reads of relations with a `quail_key`; estimates are told for all, too
     sample_rows: int | None = None  # asked to learn which condition to ask first; None: 64 to 256, by the table; 0: none
     disable_rules: tuple[str, ...] = ()  # the planner's rules that are left out, by name
@@ -104,6 +110,8 @@ class Settings:
         given = dict(values)
         if given.get("engine") == "mock":
             given["model"] = given.get("model") or "mock"
+        if str(given.get("device")).startswith("cuda"):
+            given["token_budget"] = given.get("token_budget") or _GPU_TOKEN_BUDGET
         for name in _BUDGETS:
             given[name] = budget(name, given.get(name), getattr(cls, name))
         given["answers"] = _answers(given.get("answers"), mock=given.get("engine") == "mock")
@@ -189,10 +197,17 @@ def _validate(settings: Settings) -> None:
     for name in ("model", "models_path", "device", "mock_fail"):
         if not isinstance(getattr(settings, name), (str, type(None))):
             raise SettingsError(f"{name} must be a text, not {getattr(settings, name)!r}.")
+    if not _DEVICE.fullmatch(settings.device):
+        raise SettingsError(f"device must be auto, cpu, cuda, cuda:0 (or another number) or mps, not {settings.device!r}.")
     for name, choices in _CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {getattr(settings, name)!r}.")
-    for name, lowest, highest in (("threshold", 0.0, 1.0), ("max_error_ratio", 0.0, 1.0), ("sample", 1e-6, 1.0)):
+    for name, lowest, highest in (
+        ("threshold", 0.0, 1.0),
+        ("max_error_ratio", 0.0, 1.0),
+        ("sample", 1e-6, 1.0),
+        ("gpu_memory_fraction", 0.05, 1.0),
+    ):
         _number(settings, name, lowest, highest)
     _number(settings, "feature_bytes", 0, float("inf"), whole=True)
     for name in ("token_budget", "cpu_threads", "max_missing_per_round", "missing_bytes"):

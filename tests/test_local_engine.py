@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.decoder import reference_logits, reference_model, write_tiny_folder
+from reference.decoder import write_tiny_folder
+from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference, random_requests, score
 
 from quail_engine.batching.forest import Schedule, joined, schedule
 from quail_engine.engine import load_engine, rates
@@ -27,32 +27,8 @@ from quail_engine.engine.local.attention_kernel import flash_attention, referenc
 from quail_engine.engine.local.engine import LocalEngine, load
 from quail_engine.engine.local.rows import padded_rows
 from quail_engine.errors import EngineError, ModelError
-from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits, Reference, Request
+from quail_engine.prompts.request import Ids, Logits, Request
 from quail_engine.settings import Settings
-
-TINY_MODELS = {
-    "llama tied": ("llama", {}),
-    "llama untied": ("llama", {"tied_embeddings": False, "hidden_size": 96, "num_heads": 6}),
-    "llama, one kv head": ("llama", {"num_kv_heads": 1}),
-    "llama, odd widths": ("llama", {"intermediate_size": 100, "head_dim": 8, "num_kv_heads": 4}),
-    "qwen2 tied": ("qwen2", {}),
-    "qwen2 untied": ("qwen2", {"tied_embeddings": False, "rope_theta": 1e6, "head_dim": 32}),
-}
-VOCABULARY = 97
-
-
-@dataclass(frozen=True)
-class Reads:
-    suffixes: tuple[Ids, ...]
-    rows: tuple[Ids, ...]
-    reference: Reference = NO_REFERENCE
-
-    def answer(self, logits: Sequence[Logits]) -> Logits:
-        raise AssertionError("the engine never answers")
-
-
-JUDGE = Reads(suffixes=((),), rows=((1, 2),))
-LABELS = Reads(suffixes=((), (3,), (3, 4, 5), (6, 7)), rows=((3, 6, 9), (4, 0), (5,), (7, 0)))
 
 
 @pytest.fixture(autouse=True)
@@ -73,52 +49,6 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         return made[name]
 
     return folder
-
-
-def score(engine: LocalEngine, requests: Sequence[Request], token_budget: int = 2_048) -> list[tuple[Logits, ...]]:
-    """The logits of every request, in order; a vector a read."""
-    found: list[dict[int, Logits]] = [{} for _ in requests]
-    for batch in schedule(requests, token_budget):
-        logits = engine.score(batch)
-        assert len(logits) == len(batch.reads)
-        for read, vector in zip(batch.reads, logits, strict=True):
-            assert vector.dtype == np.float32
-            assert vector.shape == (len(read.rows),)
-            found[read.request][read.part] = vector
-    return [tuple(parts[i] for i in range(len(parts))) for parts in found]
-
-
-def assert_like_reference(
-    folder: Path, requests: Sequence[Request], answers: Sequence[tuple[Logits, ...]], within: float
-) -> None:
-    model = reference_model(folder)
-    for request, parts in zip(requests, answers, strict=True):
-        for suffix, rows, logits in zip(request.readout.suffixes, request.readout.rows, parts, strict=True):
-            expected = reference_logits(model, sum(request.segments, ()) + suffix)[list(rows)].numpy()
-            # Half the tolerance a logit, so that a margin, a difference of two, is within all of it.
-            np.testing.assert_allclose(logits, expected, rtol=0, atol=within / 2)
-
-
-def random_requests(seed: int, documents: Sequence[int], vocabulary: int = VOCABULARY) -> list[Request]:
-    """A head, documents of the given lengths, three questions on each, half of the requests with label reads.
-
-    About every second document begins like the one before it, and two questions begin alike.
-    """
-    rng = random.Random(seed)
-
-    def segment(count: int) -> Ids:
-        return tuple(rng.randrange(vocabulary) for _ in range(count))
-
-    head, asked = segment(9), segment(11)
-    questions = [segment(4), asked, asked[:8] + segment(4)]
-    texts: list[Ids] = []
-    for count in documents:
-        common = texts[-1][: rng.randrange(count)] if texts and rng.random() < 0.5 else ()
-        texts.append(common + segment(count - len(common)))
-    requests = [
-        Request((head, text, question), readout) for text in texts for question in questions for readout in (JUDGE, LABELS)
-    ]
-    return rng.sample(requests, len(requests))
 
 
 @pytest.mark.parametrize("name", TINY_MODELS)
@@ -348,7 +278,7 @@ def without_a_tensor(folder: Path) -> None:
         (lambda folder: (folder / "quail.json").unlink(), "quail.json cannot be read"),
         (lambda folder: (folder / "quail.json").write_text("{"), "quail.json cannot be read"),
         (lambda folder: (folder / "quail.json").write_text("[]"), "not a mapping"),
-        (lambda folder: damage(folder, architecture="mamba"), "architecture 'mamba'.*llama, qwen2"),
+        (lambda folder: damage(folder, architecture="mamba"), "architecture 'mamba'.*llama, qwen2, qwen3"),
         (lambda folder: damage(folder, converter=7), "converter version 7"),
         (lambda folder: damage(folder, source_sha256=None), "source_sha256"),
         (lambda folder: damage(folder, config={"hidden_size": 64}), "lacks num_layers"),
@@ -374,9 +304,12 @@ def test_without_torch_the_error_says_what_to_install(tmp_path: Path, monkeypatc
         load_engine(tmp_path, Settings.of({}))
 
 
+@pytest.mark.skipif(torch.cuda.is_available() or torch.backends.mps.is_available(), reason="this machine has a device")
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="'cpu'"):
+    with pytest.raises(EngineError, match=r"device: cuda cannot be used.*Set device: cpu"):
         load_engine(tmp_path, Settings.of({"device": "cuda"}))
+    with pytest.raises(EngineError, match="device: mps is not there"):
+        load_engine(tmp_path, Settings.of({"device": "mps"}))
 
 
 def test_importing_the_engine_package_imports_no_torch() -> None:

@@ -1,10 +1,10 @@
-"""Hidden features of the CPU engine: those of transformers, and not a bit of them dependent on what else is in a batch."""
+"""Hidden features of the local engines: those of transformers, and not a bit of them dependent on what else is in a batch."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,10 @@ import torch
 from reference.decoder import reference_model, write_tiny_folder
 
 from quail_engine.batching.forest import Schedule, joined, schedule
-from quail_engine.engine.local.engine import LocalEngine, load
+from quail_engine.engine.base import Engine
+from quail_engine.engine.local.device_engine import DeviceEngine
+from quail_engine.engine.local.device_engine import load as load_device
+from quail_engine.engine.local.engine import load
 from quail_engine.engine.local.pooling import depths
 from quail_engine.prompts.request import HIDDEN, Ids, Logits, Request
 
@@ -52,7 +55,7 @@ def requests_of(lengths: Sequence[int], readout: Reads = FEATURES, seed: int = 1
     return [Request((head, text, question), readout) for text in texts for question in questions]
 
 
-def score(engine: LocalEngine, requests: Sequence[Request], token_budget: int = 2_048) -> list[list[Logits]]:
+def score(engine: Engine, requests: Sequence[Request], token_budget: int = 2_048) -> list[list[Logits]]:
     found: list[dict[int, Logits]] = [{} for _ in requests]
     for batch in schedule(requests, token_budget):
         for read, vector in zip(batch.reads, engine.score(batch), strict=True):
@@ -64,11 +67,18 @@ def bits(vectors: Sequence[Logits]) -> list[bytes]:
     return [vector.tobytes() for vector in vectors]
 
 
+def on_device(folder: Path) -> DeviceEngine:
+    """The engine for devices, on the CPU."""
+    cpu = torch.device("cpu")
+    return load_device(folder, cpu, "float32", fp8=False, memory_fraction=0.9, token_budget=600, cpu_threads=None)
+
+
+@pytest.mark.parametrize("loaded", [lambda folder: load(folder, "float32", 2), on_device], ids=["cpu", "device"])
 @torch.inference_mode()
-def test_features_equal_transformers(folder: Path) -> None:
+def test_features_equal_transformers(loaded: Callable[[Path], Engine], folder: Path) -> None:
     requests = requests_of([1, 2, 16, 17, 40, 130, 600])
     model = reference_model(folder)
-    for request, vectors in zip(requests, score(load(folder, "float32", 2), requests, 90), strict=True):
+    for request, vectors in zip(requests, score(loaded(folder), requests, 90), strict=True):
         for suffix, vector in zip(FEATURES.suffixes[:2], vectors, strict=False):
             states = model(torch.tensor([sum(request.segments, ()) + suffix]), output_hidden_states=True).hidden_states
             wanted = [states[LAYERS][0, -1]]  # after the final norm

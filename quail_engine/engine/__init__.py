@@ -12,21 +12,19 @@ if TYPE_CHECKING:
     from quail_engine.settings import Settings
 
 
-def load_engine(folder: Path, settings: Settings) -> Engine:
+def load_engine(folder: Path, settings: Settings, precision: str = "full") -> Engine:
     """The local engine for the converted model in `folder`, on the device, dtype and threads that `settings` name.
+
+    `precision`: 'full', or 'fp8' for matrices in 8 bits.
 
     Raises EngineError when a library of the extra `local` is missing or the device cannot be used, and ModelError when
     the folder is damaged or holds a model that this engine cannot run.
     """
-    if settings.device not in ("auto", "cpu"):
-        raise EngineError(
-            f"device: {settings.device!r} is not supported; the local engine runs on 'cpu' (also chosen by 'auto')."
-        )
     try:
-        from quail_engine.engine.local.engine import load
+        from quail_engine.engine.local.load import load
     except ModuleNotFoundError as error:
         raise EngineError(
             f"The local engine needs the library {error.name!r}, which is not installed. Install it with "
             "pip install 'dbt-quail[local]', or set engine: mock to run without a model."
         ) from error
-    return load(folder, settings.dtype, settings.cpu_threads)
+    return load(folder, settings, fp8=precision == "fp8")

@@ -15,14 +15,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
-from math import isfinite
+from math import exp, isfinite, log
 from pathlib import Path
 from typing import Any, Protocol
 
-from quail_engine.roofline import Machine, ModelShape, Roofline
+from quail_engine.roofline import Machine, ModelShape, Roofline, Work
 from quail_engine.settings import user_cache
 
 _FORMAT = 1
+
+_MEMORY_TOKENS = 8_192
+"""Tokens after which what batches took makes up about two thirds of the correction of the roofline."""
+
+_MOST_CORRECTED = 8.0
+"""Other programs slow a batch down by no more than this, as far as the correction goes; nor does it speed one up by more."""
 
 
 class Dimensions(Protocol):
@@ -58,6 +64,14 @@ def fastest(known: Mapping[str, Roofline]) -> str:
     return max(known, key=lambda name: replace(known[name], correction=1.0).tokens_per_second)
 
 
+def corrected(roofline: Roofline, work: Work, seconds: float) -> Roofline:
+    """`roofline` after a batch that took so long."""
+    found = seconds / replace(roofline, correction=1.0).seconds(work, max(1, round(work.tokens)))
+    found = min(max(found, 1 / _MOST_CORRECTED), _MOST_CORRECTED)
+    old = exp(-work.tokens / _MEMORY_TOKENS)
+    return replace(roofline, correction=exp(old * log(roofline.correction) + (1 - old) * log(found)))
+
+
 @dataclass(frozen=True)
 class Rates:
     """Of one model on this machine."""
@@ -82,7 +96,7 @@ class Rates:
                 numbers = {name: float(value) for name, value in values["machine"].items()}
                 correction = float(values["correction"])
                 if all(isfinite(number) and number >= 0 for number in (*numbers.values(), correction)):
-                    machine = Machine(**numbers, measured=True)
+                    machine = Machine(**numbers, measured=values.get("measured", True) is True)
                     found[dtype] = Roofline(self.shaped(dtype), machine, correction)
         return found
 
@@ -96,13 +110,13 @@ class Rates:
     def remember(self, dtype: str, roofline: Roofline) -> None:
         """Keeps a roofline beside those of other formats; does nothing where the cache cannot be written."""
         machine = asdict(roofline.machine)
-        del machine["measured"]
-        kept = {**_read(self.path), dtype: {"machine": machine, "correction": roofline.correction}}
+        measured = machine.pop("measured")
+        kept = {**_read(self.path), dtype: {"machine": machine, "measured": measured, "correction": roofline.correction}}
         with suppress(OSError):
             _write_private(self.path, json.dumps(kept))
 
     def shaped(self, dtype: str) -> ModelShape:
-        return replace(self.shape, bytes=4 if dtype == "float32" else 2)
+        return replace(self.shape, bytes=4 if dtype.startswith("float32") else 2)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

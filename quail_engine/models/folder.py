@@ -19,6 +19,7 @@ from quail_engine.models.registry import REGISTRY, Artefact
 from quail_engine.settings import user_cache
 
 _READ_BYTES = 1 << 20
+_FP8 = "@fp8"  # after a model's name: matrices in 8 bits
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,23 @@ def cache() -> Path:
     return user_cache() / "models"
 
 
+def precision_of(model: str) -> str:
+    """The precision class that a model's name asks for: its answers are kept apart from those of the same weights in others.
+
+    >>> precision_of("qwen3-4b"), precision_of("qwen3-4b@fp8")
+    ('full', 'fp8')
+    """
+    return "fp8" if model.endswith(_FP8) else "full"
+
+
 def find(model: str, models_path: str | None) -> ModelFolder:
-    """The converted folder of a model: a name of the registry, a converted folder, or a local GGUF file.
+    """The converted folder of a model: a name of the registry, a converted folder, or a local GGUF file; perhaps with @fp8.
 
     `models_path` (and the variable QUAIL_MODELS_URL) may be a folder that holds converted models or artefacts; an artefact
     found there, like a GGUF file given itself, is converted into the cache the first time. Raises ModelError for an unknown
     name, missing weights, and files that are damaged or of a kind that the engine cannot run.
     """
+    model = model.removesuffix(_FP8)
     path = Path(model).expanduser()
     if (path / "quail.json").is_file():
         return read_folder(path)

@@ -21,7 +21,7 @@ from triton.compiler import ASTSource
 
 from quail_engine.engine.local.kernels.add_norm import add_norm_kernel
 from quail_engine.engine.local.kernels.merge import merge_kernel
-from quail_engine.engine.local.kernels.quantise import FP8_MAX
+from quail_engine.engine.local.kernels.quantise import FP8_MAX, quantise_kernel
 from quail_engine.engine.local.kernels.rope import rope_kernel
 from quail_engine.engine.local.kernels.scatter_kv import scatter_kv_kernel
 from quail_engine.engine.local.kernels.segment_attention import BLOCK_ROWS, block_keys, segment_attention_kernel
@@ -75,6 +75,14 @@ def cases(capability: int) -> list[Case]:
                 {"first": "*bf16", "first_sum": "*fp32", "second": "*bf16", "second_sum": "*fp32", "output": output,
                  "output_sum": "*fp32", "scales": "*fp32", "columns": "i32", "heads": "i32"},
                 {"DIM": 128, **quantised, "BLOCK": 4096}, 8,
+            )
+        )  # fmt: skip
+    if capability >= FP8_FROM:
+        found.append(
+            Case(
+                "quantise", quantise_kernel,
+                {"values": "*bf16", "output": "*fp8e4nv", "scales": "*fp32", "columns": "i32"},
+                {"MAX": FP8_MAX, "BLOCK": 4096}, 8,
             )
         )  # fmt: skip
     for normed in (False, True):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from quail_engine.engine.local.kernels.add_norm import add_norm, add_norm_reference
 from quail_engine.engine.local.kernels.merge import merge, merge_reference
-from quail_engine.engine.local.kernels.quantise import FP8, FP8_MAX
+from quail_engine.engine.local.kernels.quantise import FP8, FP8_MAX, quantise, quantised_reference
 from quail_engine.engine.local.kernels.rope import rope, rope_reference
 from quail_engine.engine.local.kernels.scatter_kv import scatter_kv, scatter_kv_reference
 from quail_engine.engine.local.kernels.swiglu import swiglu, swiglu_reference
@@ -70,6 +70,13 @@ def test_a_row_of_zeros_stays_one() -> None:
 def test_swiglu(dtype: torch.dtype, rows: int, columns: int, quantise: bool) -> None:
     gate_up = random(rows, 2 * columns, dtype=dtype) * 4
     assert_alike(swiglu(gate_up, quantise), swiglu_reference(gate_up, quantise))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_quantise(dtype: torch.dtype, rows: int) -> None:
+    values = random(rows, 96, dtype=dtype) * 4
+    assert_alike(quantise(values), quantised_reference(values))
 
 
 @pytest.mark.parametrize("normed", [False, True])

@@ -25,7 +25,8 @@ TINY = {
 
 def write_tiny_folder(folder: Path, architecture: str, **changes: object) -> Path:
     """A converted folder with random weights; all of them bf16 numbers, so that every dtype reads the same model."""
-    config = {**TINY, "tied_embeddings": True, "attention_bias": architecture == "qwen2", **changes}
+    bias, norm = architecture == "qwen2", architecture == "qwen3"
+    config = {**TINY, "tied_embeddings": True, "attention_bias": bias, "qk_norm": norm, **changes}
     torch.manual_seed(20)
     state = {name: _spread(name, tensor) for name, tensor in _transformers(architecture, config).state_dict().items()}
     if config["tied_embeddings"]:
@@ -57,7 +58,7 @@ def reference_logits(model: PreTrainedModel, ids: tuple[int, ...]) -> torch.Tens
 
 
 def _transformers(architecture: str, config: dict[str, object]) -> PreTrainedModel:
-    bias = {"attention_bias": config["attention_bias"]} if architecture == "llama" else {}
+    bias = {"attention_bias": config["attention_bias"]} if architecture != "qwen2" else {}
     return AutoModelForCausalLM.from_config(
         AutoConfig.for_model(
             architecture,
@@ -68,7 +69,7 @@ def _transformers(architecture: str, config: dict[str, object]) -> PreTrainedMod
             head_dim=config["head_dim"],
             intermediate_size=config["intermediate_size"],
             vocab_size=config["vocab_size"],
-            rope_parameters={"rope_type": "default", "rope_theta": config["rope_theta"]},
+            rope_parameters=_rope(config),
             rms_norm_eps=config["rms_norm_eps"],
             tie_word_embeddings=config["tied_embeddings"],
             max_position_embeddings=config["context"],
@@ -77,6 +78,19 @@ def _transformers(architecture: str, config: dict[str, object]) -> PreTrainedMod
         attn_implementation="eager",
         dtype=torch.float32,
     )
+
+
+def _rope(config: dict[str, object]) -> dict[str, object]:
+    if not config.get("rope_factor"):
+        return {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    return {
+        "rope_type": "llama3",
+        "rope_theta": config["rope_theta"],
+        "factor": config["rope_factor"],
+        "low_freq_factor": config["rope_low"],
+        "high_freq_factor": config["rope_high"],
+        "original_max_position_embeddings": config["rope_context"],
+    }
 
 
 def _spread(name: str, tensor: torch.Tensor) -> torch.Tensor:

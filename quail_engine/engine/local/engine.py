@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from math import exp, log
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 
@@ -15,32 +12,16 @@ from torch import Tensor
 
 from quail_engine.batching.batch import Batch, work_of
 from quail_engine.engine.local.attention_kernel import attention_kernel
+from quail_engine.engine.local.memory import memory_errors
 from quail_engine.engine.local.model import Decoder, build_decoder, forward, readout
 from quail_engine.engine.local.packing import Packing, pack
 from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rows import ROW_STEP, round_up
 from quail_engine.engine.local.throughput import DTYPES, choose
 from quail_engine.engine.local.weights import open_checkpoint
-from quail_engine.engine.rates import Rates, shape_of
+from quail_engine.engine.rates import Rates, corrected, shape_of
 from quail_engine.prompts.request import HIDDEN, Logits
-from quail_engine.roofline import Roofline, Work
-
-_MEMORY_TOKENS = 8_192
-"""Tokens after which what batches took makes up about two thirds of the correction of the roofline."""
-
-_MOST_CORRECTED = 8.0
-"""Other programs slow a batch down by no more than this, as far as the correction goes; nor does it speed one up by more."""
-
-
-@contextmanager
-def _memory_errors() -> Iterator[None]:
-    """Torch's own errors of a lack of memory, of which the CPU's has no class of its own, as MemoryError."""
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-            raise MemoryError(str(error)) from error
-        raise
+from quail_engine.roofline import Roofline
 
 
 class LocalEngine:
@@ -82,7 +63,7 @@ class LocalEngine:
     def roofline(self) -> Roofline:
         return self._roofline
 
-    @_memory_errors()
+    @memory_errors()
     @torch.inference_mode()
     def score(self, batch: Batch) -> list[Logits]:
         start = perf_counter()
@@ -92,12 +73,12 @@ class LocalEngine:
         work = work_of(batch.nodes, self._ends)
         packing = pack(batch, self._ends, self._parents, self._model.config, self._threads)
         kept = self._room(batch, packing)
-        sums = Sums(batch, packing, self._model.config, self._sums, self._parents) if batch.hidden else None
+        sums = Sums(batch, packing.ends, self._model.config, self._sums, self._parents) if batch.hidden else None
         hidden = forward(self._model, packing, self._held, kept, sums)
         logits = self._read(batch, packing, hidden, sums)
         self._hold(batch, packing, kept)
         self._sums = sums.kept(batch.keep) if sums else {}
-        self._learn(work, perf_counter() - start)
+        self._roofline = corrected(self._roofline, work, perf_counter() - start)
         return logits
 
     def set_threads(self, threads: int) -> None:
@@ -148,15 +129,6 @@ class LocalEngine:
         self._held = {number: kept[number] if number in kept else self._held[number] for number in batch.keep}
         self._ends = {number: packing.ends[number] for number in batch.keep}
         self._parents = {number: parents[number] for number in batch.keep}
-
-    def _learn(self, work: Work, seconds: float) -> None:
-        """Corrects the roofline by what a batch took."""
-        uncorrected = replace(self._roofline, correction=1.0)
-        found = seconds / uncorrected.seconds(work, max(1, round(work.tokens)))
-        found = min(max(found, 1 / _MOST_CORRECTED), _MOST_CORRECTED)
-        old = exp(-work.tokens / _MEMORY_TOKENS)
-        correction = exp(old * log(self._roofline.correction) + (1 - old) * log(found))
-        self._roofline = replace(self._roofline, correction=correction)
 
 
 def load(folder: Path, dtype: str, cpu_threads: int | None) -> LocalEngine:

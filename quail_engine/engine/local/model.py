@@ -24,6 +24,7 @@ class Layer:
     attention_norm: Tensor  # [hidden]
     qkv: Tensor  # [(heads + 2 · kv heads) · head_dim, hidden]; Q and K rows in neighbouring pairs
     qkv_bias: Tensor | None
+    qk_norms: Tensor | None  # [2, head_dim], of query and of key heads; in neighbouring pairs
     attention_output: Tensor  # [hidden, group · kv heads · head_dim]: columns in the order of `attend`
     mlp_norm: Tensor  # [hidden]
     gate_up: Tensor  # [2 · intermediate, hidden]
@@ -51,7 +52,7 @@ def build_decoder(checkpoint: Checkpoint, dtype: torch.dtype, kernel: AttentionK
         embedding=embedding,
         head=embedding if config.tied_embeddings else tensor("lm_head.weight"),
         final_norm=tensor("model.norm.weight").float(),
-        rotation=rotations(torch.arange(config.context), config.head_dim, config.rope_theta),
+        rotation=rotations(torch.arange(config.context), config),
         kernel=kernel,
     )
 
@@ -62,20 +63,30 @@ def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
     def tensor(name: str) -> Tensor:
         return checkpoint.tensor(prefix + name)
 
-    def qkv(kind: str) -> Tensor:
-        query, key, value = (tensor(f"self_attn.{name}_proj.{kind}") for name in "qkv")
-        return torch.cat([pair_neighbours(query, config.head_dim), pair_neighbours(key, config.head_dim), value]).to(dtype)
-
     output = tensor("self_attn.o_proj.weight").view(config.hidden_size, config.num_kv_heads, config.group, config.head_dim)
     return Layer(
         attention_norm=tensor("input_layernorm.weight").float(),
-        qkv=qkv("weight"),
-        qkv_bias=qkv("bias") if config.attention_bias else None,
+        qkv=fused_qkv(checkpoint, prefix, "weight").to(dtype),
+        qkv_bias=fused_qkv(checkpoint, prefix, "bias").to(dtype) if config.attention_bias else None,
+        qk_norms=paired_norms(checkpoint, prefix) if config.qk_norm else None,
         attention_output=output.transpose(1, 2).reshape(config.hidden_size, -1).to(dtype),
         mlp_norm=tensor("post_attention_layernorm.weight").float(),
         gate_up=torch.cat([tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight")]).to(dtype),
         down=tensor("mlp.down_proj.weight").to(dtype, copy=True),
     )
+
+
+def fused_qkv(checkpoint: Checkpoint, prefix: str, kind: str) -> Tensor:
+    """A layer's Q, K and V projections ('weight' or 'bias') as one; Q and K rows in neighbouring pairs."""
+    query, key, value = (checkpoint.tensor(f"{prefix}self_attn.{name}_proj.{kind}") for name in "qkv")
+    dim = checkpoint.config.head_dim
+    return torch.cat([pair_neighbours(query, dim), pair_neighbours(key, dim), value])
+
+
+def paired_norms(checkpoint: Checkpoint, prefix: str) -> Tensor:
+    """Weights of a layer's QK-norm, fp32 [2, head_dim], in neighbouring pairs."""
+    norms = (checkpoint.tensor(f"{prefix}self_attn.{name}_norm.weight").float() for name in "qk")
+    return torch.stack([pair_neighbours(norm, checkpoint.config.head_dim) for norm in norms])
 
 
 def forward(
@@ -117,7 +128,11 @@ def _project(config: Config, layer: Layer, packing: Packing, rotation: Tensor, h
         _normed(hidden, layer.attention_norm, config.rms_norm_eps).to(layer.qkv.dtype), layer.qkv, layer.qkv_bias
     )
     projected = projected.view(packing.rows, -1, dim)
-    turned = rotate(projected[:, : config.num_heads + heads], rotation)
+    turned = projected[:, : config.num_heads + heads]
+    if layer.qk_norms is not None:
+        weights = layer.qk_norms.repeat_interleave(torch.tensor([config.num_heads, heads]), 0)
+        turned = _normed(turned.float(), weights, config.rms_norm_eps)
+    turned = rotate(turned, rotation)
     query = projected.new_zeros(heads, packing.query_rows, dim)
     query[:, : packing.rows * group].view(heads, packing.rows, group, dim).copy_(
         turned[:, : config.num_heads].view(packing.rows, heads, group, dim).transpose(0, 1)

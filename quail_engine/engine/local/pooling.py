@@ -6,15 +6,16 @@ not depend on that. So states are rounded to whole numbers of small steps before
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
 
 from quail_engine.batching.batch import Batch, Node
-from quail_engine.engine.local.packing import Packing
 from quail_engine.engine.local.weights import Config
 
+_CPU = torch.device("cpu")
 _STEPS = 1_024
 """To 1. A state has the mean square 1 over its dimensions, and so none beyond the square root of their number: of 10,000
 dimensions 32 bits hold the sum of 20,000 tokens at the very least."""
@@ -29,23 +30,27 @@ class Sums:
     """The sums of one batch. Call `add` after each depth's layer, and only then the others."""
 
     def __init__(
-        self, batch: Batch, packing: Packing, config: Config, held: Mapping[int, Tensor], parents: Mapping[int, int]
-    ) -> None:
-        """`held` has what `kept` gave of earlier nodes, `parents` their parents."""
+        self, batch: Batch, ends: Mapping[int, int], config: Config, held: Mapping[int, Tensor], parents: Mapping[int, int],
+        device: torch.device = _CPU,
+    ) -> None:  # fmt: skip
+        """`ends`: the positions after nodes; `held` has what `kept` gave of earlier nodes, `parents` their parents."""
         self.depths = depths(config.num_layers)
         self._nodes = {node.number: node for node in batch.nodes}
-        self._packing = packing
+        self._tokens = batch.tokens
+        self._ends = ends
+        starts = itertools.accumulate((node.fresh for node in batch.nodes), initial=0)
+        self._starts = dict(zip(self._nodes, starts, strict=False))  # of each node's fresh tokens
         self._epsilon = config.rms_norm_eps
         self._held = held
         self._parents = {**parents, **{node.number: node.parent for node in batch.nodes}}
         # [depths, tokens + 1, hidden]: over the batch's first so many tokens
-        self._running = torch.zeros(len(self.depths), packing.tokens + 1, config.hidden_size, dtype=torch.int32)
+        self._running = torch.zeros(len(self.depths), self._tokens + 1, config.hidden_size, dtype=torch.int32, device=device)
         self._wholes: dict[int, Tensor] = {}
 
     def add(self, depth: int, hidden: Tensor) -> None:
         """Takes the batch's states fp32 [rows, hidden] after `depth` layers, where means are taken there."""
         if depth in self.depths:
-            states = hidden[: self._packing.tokens]
+            states = hidden[: self._tokens]
             normed = states * states.square().mean(-1, keepdim=True).add_(self._epsilon).rsqrt_()
             steps = normed.mul_(_STEPS).round_().to(torch.int32)
             torch.cumsum(steps, 0, dtype=torch.int32, out=self._running[self.depths.index(depth), 1:])
@@ -53,8 +58,8 @@ class Sums:
     def mean(self, number: int, start: int) -> Tensor:
         """Means fp32 [depths · hidden] over the tokens from position `start` on of the prompt that ends with a node of this
         batch. A node begins at `start`."""
-        total = torch.zeros(len(self.depths), self._running.shape[2], dtype=torch.int32)
-        ends, end = self._packing.ends, self._packing.ends[number]
+        total = torch.zeros_like(self._running[:, 0])
+        ends, end = self._ends, self._ends[number]
         while number >= 0 and ends[number] > start:
             total += self._whole(number)
             number = self._parents[number]
@@ -74,8 +79,8 @@ class Sums:
 
     def _firsts(self, number: int) -> Tensor:
         node = self._nodes[number]
-        span = self._packing.spans[number]
-        fresh = self._running[:, span.start + 1 : span.end + 1] - self._running[:, span.start : span.start + 1]
+        start = self._starts[number]
+        fresh = self._running[:, start + 1 : start + node.fresh + 1] - self._running[:, start : start + 1]
         if not node.shared:
             return fresh
         shared = torch.stack([self._first(node, count + 1) for count in range(node.shared)], 1)
@@ -96,6 +101,6 @@ class Sums:
             if node.sibling not in self._nodes:
                 return self._held[node.sibling][:, count - 1]
             node = self._nodes[node.sibling]
-        start = self._packing.spans[node.number].start
+        start = self._starts[node.number]
         own = self._running[:, start + count - node.shared] - self._running[:, start]
         return own + self._first(node, node.shared) if node.shared else own

@@ -101,13 +101,14 @@ def _decoder(config: Config, kernel: AttentionKernel, dtype: torch.dtype) -> Dec
         attention_norm=torch.ones(hidden),
         qkv=matrix(projected, hidden),
         qkv_bias=torch.zeros(projected, dtype=dtype) if config.attention_bias else None,
+        qk_norms=torch.ones(2, config.head_dim) if config.qk_norm else None,
         attention_output=matrix(hidden, heads),
         mlp_norm=torch.ones(hidden),
         gate_up=matrix(2 * config.intermediate_size, hidden),
         down=matrix(hidden, config.intermediate_size),
     )
     embedding = matrix(1, hidden)
-    rotation = rotations(torch.arange(small.context), config.head_dim, config.rope_theta)
+    rotation = rotations(torch.arange(small.context), config)
     return Decoder(small, (layer,) * _LAYERS, embedding, embedding, torch.ones(hidden), rotation, kernel)
 
 

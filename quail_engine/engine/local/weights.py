@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from quail_engine.errors import ModelError
 
-ARCHITECTURES = ("llama", "qwen2")
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
 CONVERTER = 1
 """Version of the folder's format that this engine reads."""
 
@@ -38,6 +38,11 @@ class Config:
     tied_embeddings: bool  # the output matrix is the embedding matrix
     attention_bias: bool  # the Q, K and V projections have biases
     context: int  # tokens that the model was trained on
+    qk_norm: bool = False  # an RMS norm of each query and key head before the positions
+    rope_factor: float = 0.0  # by which Llama 3 stretches its longest waves; 0 = not at all
+    rope_low: float = 0.0  # waves that turn less often than this within `rope_context` are stretched whole
+    rope_high: float = 0.0  # waves that turn more often, not at all; between both, in part
+    rope_context: int = 0  # tokens that the unstretched model was trained on
 
     @property
     def group(self) -> int:
@@ -90,10 +95,11 @@ def _read_description(folder: Path) -> Mapping[str, Any]:
 
 def _config(folder: Path, values: Any) -> Config:
     names = [field.name for field in fields(Config)]
-    missing = [name for name in names if not isinstance(values, dict) or name not in values]
+    given = values if isinstance(values, dict) else {}
+    missing = [field.name for field in fields(Config) if field.default is MISSING and field.name not in given]
     if missing:
         raise _damaged(folder, f"the config in quail.json lacks {', '.join(missing)}")
-    config = Config(**{name: values[name] for name in names})
+    config = Config(**{name: given[name] for name in names if name in given})
     numbers = [getattr(config, name) for name in names]
     if not all(isinstance(number, (int, float)) and number >= 0 for number in numbers):
         raise _damaged(folder, "the config in quail.json holds a value that is not a number")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 from quail_engine.engine.local.kernels.quantise import FP8_MAX, Quantised, rounded_reference, row_outputs, store_row
 
 
@@ -43,7 +42,7 @@ def add_norm(
     output, scales = row_outputs(rows, columns, like, quantise)
     if rows:
         given = residual if update is None else update
-        block = triton.next_power_of_2(columns)
+        block = power_of_two(columns)
         add_norm_kernel[(rows,)](
             residual, given, weight, output, scales, columns, epsilon,
             ADD=update is not None, QUANTISE=quantise, MAX=FP8_MAX, BLOCK=block, num_warps=_warps(block),

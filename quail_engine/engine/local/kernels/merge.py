@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 from quail_engine.engine.local.kernels.quantise import FP8_MAX, Quantised, rounded_reference, row_outputs, store_row
 
 
@@ -52,7 +51,7 @@ def merge(
     output, scales = row_outputs(rows, columns, first, quantise)
     output_sum = torch.empty_like(first_sum)
     if rows:
-        block = triton.next_power_of_2(columns)
+        block = power_of_two(columns)
         merge_kernel[(rows,)](
             first, first_sum, second, second_sum, output, output_sum, scales, columns, heads,
             DIM=dim, QUANTISE=quantise, MAX=FP8_MAX, BLOCK=block, num_warps=min(16, max(1, block // 512)),

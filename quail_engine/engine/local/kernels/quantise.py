@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
+
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 
 FP8 = torch.float8_e4m3fn
 FP8_MAX = 448.0  # the largest finite number of e4m3
@@ -44,3 +44,25 @@ def quantised_reference(values: Tensor) -> Quantised:
 def rounded_reference(values: Tensor, like: Tensor, quantise: bool) -> Tensor | Quantised:
     """What a kernel with an optional quantisation returns for fp32 `values`."""
     return quantised_reference(values) if quantise else values.to(like.dtype)
+
+
+@triton.jit
+def quantise_kernel(values, output, scales, columns, MAX: tl.constexpr, BLOCK: tl.constexpr):
+    """One program a row."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    given = tl.load(values + row * columns + column, mask=column < columns, other=0.0).to(tl.float32)
+    store_row(given, output, scales, row, column, columns, True, MAX)
+
+
+def quantise(values: Tensor) -> Quantised:
+    """[rows, columns], contiguous, as fp8 rows and scales."""
+    rows, columns = values.shape
+    assert values.is_contiguous()
+    output, scales = row_outputs(rows, columns, values, True)
+    if rows:
+        block = power_of_two(columns)
+        quantise_kernel[(rows,)](
+            values, output, scales, columns, MAX=FP8_MAX, BLOCK=block, num_warps=min(16, max(1, block // 512))
+        )
+    return output, scales

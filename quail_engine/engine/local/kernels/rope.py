@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
+
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 
 
 @triton.jit
@@ -55,7 +55,7 @@ def rope(
     if rows:
         rope_kernel[(rows, query_heads + key_heads)](
             qkv, rotation, positions, rotation if norms is None else norms, query_heads, heads * dim, epsilon,
-            NORM=norms is not None, HALF=dim // 2, BLOCK=triton.next_power_of_2(dim // 2), num_warps=1,
+            NORM=norms is not None, HALF=dim // 2, BLOCK=power_of_two(dim // 2), num_warps=1,
         )  # fmt: skip
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
 from torch import Tensor
+
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 
 
 @triton.jit
@@ -39,7 +39,7 @@ def scatter_kv(qkv: Tensor, keys: Tensor, values: Tensor, slots: Tensor) -> None
         width = key_heads * dim
         scatter_kv_kernel[(rows,)](
             qkv, keys, values, slots, heads * dim, (heads - 2 * key_heads) * dim, width,
-            BLOCK=triton.next_power_of_2(width), num_warps=4,
+            BLOCK=power_of_two(width), num_warps=4,
         )  # fmt: skip
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
+
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 
 BLOCK_ROWS = 128
 """Query rows of a tile: (token, query head of the group)."""
@@ -109,7 +109,7 @@ def segment_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Segm
     assert left == 0
     assert table.tokens == tile_tokens(group)
     assert table.tiles * table.tokens >= rows
-    assert dim == triton.next_power_of_2(dim)
+    assert dim == power_of_two(dim)
     assert dim >= 16
     assert queries.stride()[1:] == (dim, 1)
     assert keys.is_contiguous()

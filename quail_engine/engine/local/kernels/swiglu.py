@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch.nn.functional as F
-import triton
-import triton.language as tl
 from torch import Tensor
 
+from quail_engine.engine.local.kernels.language import power_of_two, tl, triton
 from quail_engine.engine.local.kernels.quantise import FP8_MAX, Quantised, rounded_reference, row_outputs, store_row
 
 
@@ -32,7 +31,7 @@ def swiglu(gate_up: Tensor, quantise: bool = False) -> Tensor | Quantised:
     columns = both // 2
     output, scales = row_outputs(rows, columns, gate_up, quantise)
     if rows:
-        block = triton.next_power_of_2(columns)
+        block = power_of_two(columns)
         swiglu_kernel[(rows,)](
             gate_up,
             output,

@@ -1,0 +1,206 @@
+"""The engine on a device: plans a batch, launches it, and takes its logits when they are there. KV lies in an arena."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quail_engine.batching.batch import Batch, work_of
+from quail_engine.engine.local.arena import Arena, kv_bytes
+from quail_engine.engine.local.device import free_bytes, machine_of, name_of, require_fp8
+from quail_engine.engine.local.device_kernels import choose_kernels
+from quail_engine.engine.local.device_model import DeviceModel, build_device_model, forward, readout
+from quail_engine.engine.local.device_plan import DevicePlan, Group, Placed, plan_batch
+from quail_engine.engine.local.kernels.segment_attention import tile_tokens
+from quail_engine.engine.local.memory import memory_errors
+from quail_engine.engine.local.pooling import Sums, depths
+from quail_engine.engine.local.rows import ROW_STEP
+from quail_engine.engine.local.segments import Slots
+from quail_engine.engine.local.staging import Returning, Staging
+from quail_engine.engine.local.weights import Config, open_checkpoint
+from quail_engine.engine.rates import Rates, corrected, shape_of
+from quail_engine.errors import EngineError
+from quail_engine.prompts.request import HIDDEN, Logits
+from quail_engine.roofline import Roofline
+
+ROWS = {"cuda": 256}
+"""Rows of a batch are padded to a multiple: matrix products of few shapes, and of whole tiles."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A batch that was launched."""
+
+    plan: DevicePlan
+    reads: int
+    features: int  # width of a read of HIDDEN
+    values: Returning
+
+    def logits(self) -> list[Logits]:
+        """Waits for the batch; one vector a read."""
+        values = self.values.wait()
+        found: list[Logits] = [np.empty(0, np.float32)] * self.reads
+        start = 0
+        for group in self.plan.groups:
+            width = self.features if group.rows[0] == HIDDEN else len(group.rows)
+            count = len(group.members) * width
+            for member, vector in zip(group.members, values[start : start + count].reshape(-1, width), strict=True):
+                found[member] = vector
+            start += count
+        return found
+
+
+class DeviceEngine:
+    """Implements `engine.base.Engine` on one device. Create it with `load`.
+
+    `submit` launches a batch and returns at once; the next may be submitted before its logits are taken.
+    """
+
+    def __init__(
+        self, model: DeviceModel, weights: str, device: torch.device, about: str, arena: Arena, roofline: Roofline, rates: Rates
+    ) -> None:
+        """`about`: which kernels run, and why, for people. `rates`: where the roofline is kept for the next engine."""
+        self._model = model
+        self._weights = weights
+        self._device = device
+        self._about = about
+        self._arena = arena
+        self._roofline = roofline
+        self._rates = rates
+        self._staging = Staging(device)
+        self._held = Placed({}, {-1: ()}, {-1: 0})
+        self._sums: dict[int, Tensor] = {}  # node → what `Sums` needs of it, for held nodes
+
+    @property
+    def weights(self) -> str:
+        return self._weights
+
+    @property
+    def precision(self) -> str:
+        return "fp8" if self._model.fp8 else "full"
+
+    @property
+    def dtype(self) -> str:
+        return "float8_e4m3fn" if self._model.fp8 else str(self._model.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> str:
+        return f"{name_of(self._device)} ({self._about})"
+
+    @property
+    def roofline(self) -> Roofline:
+        return self._roofline
+
+    def score(self, batch: Batch) -> list[Logits]:
+        start, work = perf_counter(), work_of(batch.nodes, self._held.ends)
+        logits = self.submit(batch).logits()
+        self._roofline = corrected(self._roofline, work, perf_counter() - start)
+        return logits
+
+    @memory_errors()
+    @torch.inference_mode()
+    def submit(self, batch: Batch) -> Pending:
+        """Launches a batch. KV that it does not keep may be given away: whatever overwrites it runs behind it."""
+        config = self._model.config
+        fresh = self._arena.take(batch.tokens)
+        try:
+            placed = self._placed(batch, fresh)
+            plan = plan_batch(batch, placed, tile_tokens(config.group), ROWS.get(self._device.type, ROW_STEP))
+            attention = self._model.kernels.attention(plan.segments)
+            assert not plan.arrays.keys() & attention.arrays.keys()
+            arrays = self._staging.upload({**plan.arrays, **attention.arrays})
+            parents = {number: path[-1] if path else -1 for number, path in placed.paths.items()}
+            sums = Sums(batch, placed.ends, config, self._sums, parents, self._device) if batch.hidden else None
+            hidden = forward(self._model, plan, arrays, attention, self._arena, sums)
+            means = lambda group: _means(batch, sums, group)  # noqa: E731
+            values = self._staging.download(readout(self._model, plan, arrays, hidden, means))
+        except BaseException:
+            self._arena.give_back([fresh])
+            raise
+        self._hold(placed, fresh, batch.keep)
+        self._sums = sums.kept(batch.keep) if sums else {}
+        return Pending(plan, len(batch.reads), config.hidden_size * (1 + len(depths(config.num_layers))), values)
+
+    def close(self) -> None:
+        self._rates.remember(_format(self._device, self.dtype), self._roofline)
+        del self._model, self._arena, self._held, self._sums
+
+    def _placed(self, batch: Batch, fresh: Slots) -> Placed:
+        """Where the KV of held nodes lies, and that of the batch's will: in the slots `fresh`."""
+        held = self._held
+        slots, paths, ends = dict(held.slots), dict(held.paths), dict(held.ends)
+        start = 0
+        for node in batch.nodes:
+            own = fresh[start : start + node.fresh]
+            start += node.fresh
+            slots[node.number] = np.concatenate([slots[node.sibling][: node.shared], own]) if node.shared else own
+            paths[node.number] = () if node.parent < 0 else (*paths[node.parent], node.parent)
+            ends[node.number] = ends[node.parent] + len(node.ids)
+        return Placed(slots, paths, ends)
+
+    def _hold(self, placed: Placed, fresh: Slots, keep: frozenset[int]) -> None:
+        kept = {number: placed.slots[number] for number in keep}
+        self._arena.give_back([fresh, *self._held.slots.values()], kept.values())
+        paths = {number: placed.paths[number] for number in keep}
+        self._held = Placed(kept, {-1: (), **paths}, {-1: 0, **{number: placed.ends[number] for number in keep}})
+
+
+def _means(batch: Batch, sums: Sums | None, group: Group) -> Tensor:
+    assert sums, "the batch says that it reads hidden features"
+    return torch.stack([sums.mean(batch.reads[member].node, group.rows[1]) for member in group.members])
+
+
+def load(
+    folder: Path,
+    device: torch.device,
+    dtype: str,
+    *,
+    fp8: bool,
+    memory_fraction: float,
+    token_budget: int,
+    cpu_threads: int | None,
+) -> DeviceEngine:
+    """The engine for a converted model folder on a device that can be used.
+
+    `memory_fraction`: of the memory that is free, what weights and KV may take. Raises ModelError for a damaged folder or an
+    architecture that is not supported, EngineError where the device cannot be used or the model does not fit.
+    """
+    checkpoint = open_checkpoint(folder)
+    config = checkpoint.config
+    if fp8:
+        require_fp8(device, config.hidden_size, config.intermediate_size)
+    chosen = torch.float32 if dtype == "float32" and not fp8 else torch.bfloat16
+    before = free_bytes(device)
+    with memory_errors():
+        kernels, about = choose_kernels(config, chosen, device, fp8)
+        model = build_device_model(checkpoint, chosen, device, fp8, kernels)
+        room = int(before * memory_fraction) - (before - free_bytes(device)) - _working_bytes(config, chosen, token_budget)
+        slots = room // kv_bytes(config, chosen)
+        if slots < token_budget:
+            raise EngineError(
+                f"{name_of(device)} has too little free memory for this model: after its weights there is room for the KV of "
+                f"{max(0, slots):,} tokens, and a batch has {token_budget:,}. Set a smaller token_budget, a higher "
+                "gpu_memory_fraction or a smaller model."
+            )
+        arena = Arena(config, slots, chosen, device)
+    rates = Rates(shape_of(config), cpu_threads)
+    name = _format(device, "float8_e4m3fn" if fp8 else str(chosen).removeprefix("torch."))
+    roofline = rates.recall().get(name) or Roofline(rates.shaped(name), machine_of(device, fp8))
+    return DeviceEngine(model, checkpoint.source_sha256, device, about, arena, roofline, rates)
+
+
+def _format(device: torch.device, dtype: str) -> str:
+    """The key of a device's rates beside those of the CPU's number formats."""
+    return f"{dtype} on {name_of(device)}"
+
+
+def _working_bytes(config: Config, dtype: torch.dtype, tokens: int) -> int:
+    """What a forward pass holds beside weights and KV, at most: residual, and the widest results that live at the same time."""
+    heads = config.num_heads + 2 * config.num_kv_heads
+    values = 3 * config.hidden_size + 2 * heads * config.head_dim + 4 * config.intermediate_size
+    return tokens * (4 * config.hidden_size + values * dtype.itemsize) + (1 << 26)
