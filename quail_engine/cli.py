@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -146,9 +147,12 @@ def _explain_project(project: Project, select: str | None, exclude: str | None, 
         data = json.loads(found.read_text(encoding="utf-8"))
     if as_json:
         return click.echo(json.dumps(data, indent=2))
-    table = Table(*COLUMNS)
-    for row in run_plan_rows(data):
-        table.add_row(*row)
+    table = Table(box=box.SIMPLE)
+    for column in COLUMNS[:-1]:
+        table.add_column(column, no_wrap=True)
+    table.add_column(COLUMNS[-1], overflow="fold")
+    for node, *rest in run_plan_rows(data):
+        table.add_row(node.split(".")[2] if "." in node else node, *rest)
     _plain_console().print(table)
     if html:
         click.echo(f"{html} is written")
