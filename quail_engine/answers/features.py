@@ -29,11 +29,6 @@ _SUFFIX = ".arrow"
 _Places = dict[bytes, tuple[pa.Array, int]]
 
 
-def rounded(features: Vector) -> Vector:
-    """Features as they are kept: what is decided by fresh ones is decided by stored ones, too."""
-    return np.asarray(features.astype(np.float16), np.float32)
-
-
 class FeatureStore:
     """Features and rules under `folder`, None: in memory. Safe to use from several threads.
 
@@ -61,7 +56,7 @@ class FeatureStore:
         return {key: np.frombuffer(content, "<f2").astype(np.float32) for key, content in found.items()}
 
     def remember(self, keys: Sequence[bytes], features: Vector) -> None:
-        """Keeps a row of `rounded` features a key, on disk at the latest when the store is closed."""
+        """Keeps a row of features a key, float16 numbers all of them, on disk at the latest when the store is closed."""
         contents = [row.tobytes() for row in features.astype("<f2")]
         with self._lock:
             self._fresh |= dict(zip(keys, contents, strict=True))
