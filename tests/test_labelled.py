@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -163,6 +164,25 @@ def test_calls_with_other_rows_stand_beside_each_other(con: Connection) -> None:
     a, b = table.column("a").to_pylist(), table.column("b").to_pylist()
     assert sum(x != y for x, y in zip(a, b, strict=True)) > 0.9 * ROWS
     assert len(con.report.decided) == 2
+
+
+def test_threads_that_need_one_decision_ask_its_rows_once(open_reviews: Callable[..., Connection]) -> None:
+    con = open_reviews()
+    call, reports, results = f"select body, {positive(labelled(64), 'AI_SCORE')} as s from reviews order by body", [], []
+    session = con._session
+
+    def run() -> None:
+        cursor = con._connection.cursor()
+        reports.append(session.execute(cursor, call))
+        results.append(cursor.fetchall())
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(report.asked for report in reports) == 64 + ROWS
+    assert all(result == results[0] for result in results)
 
 
 def test_labels_have_a_head(con: Connection) -> None:
