@@ -114,6 +114,8 @@ def test_a_label_s_probability_is_divided_by_the_one_it_has_in_the_reference() -
     many = readout.answer([np.stack([read, read[::-1]]) for read in reads])
     assert (many[0] == readout.answer(reads)).all(), "the same bits in a batch"
     assert np.isnan(readout.answer([*reads[:3], logits(0, math.nan)])).all()
+    same = np.exp(readout.answer([*reads[:2], *reads[:2]]))
+    assert same == pytest.approx([0.25] * 4), "an empty text is the reference itself, and says nothing for any label"
 
 
 def test_trie_refuses_labels_with_the_same_tokens() -> None:
