@@ -83,12 +83,14 @@ def conjunct_of(part: exp.Expr, nodes: Sequence[AiFunction]) -> Conjunct:
 def ordered(calls: Sequence[AiCall], orders: Sequence[Order], out_of_turn: Collection[int] = ()) -> tuple[AiCall, ...]:
     """The calls, each asked where the conditions before its own are TRUE.
 
-    A condition after it counts, too, where its calls were asked `out_of_turn`: where that is FALSE the call is needless.
+    A call that is a condition after it counts, too, where it was asked `out_of_turn`: where that is FALSE the call is needless.
+    Not so a condition that is made of calls: IS TRUE and COALESCE are FALSE also of what nobody knows.
     """
     found = list(calls)
     for order in orders:
         for place, conjunct in enumerate(order):
-            unless = tuple(other.span for other in order[place + 1 :] if any(i in out_of_turn for i in other.calls))
+            after = (other for other in order[place + 1 :] if other.negated is not None)
+            unless = tuple(other.span for other in after if other.calls[0] in out_of_turn)
             for i in conjunct.calls:
                 found[i] = replace(found[i], reached=(*found[i].reached, *_before(order[:place])), unless=unless)
     return tuple(found)

@@ -151,3 +151,12 @@ def test_pruned_counts_what_was_made_needless(con: Connection) -> None:
     assert con.report.pruned == 0
     con.sql(f"select {contains('2', 'body')} from many where {EVEN} and {TWENTY}")
     assert con.report.pruned == 0, "what the select list needs is not counted"
+
+
+@pytest.mark.parametrize(
+    "condition", [f"{EVEN} is true", f"coalesce({EVEN}, false)", f"case when {EVEN} then true else false end"]
+)
+def test_a_sampled_condition_that_is_false_of_what_nobody_knows(con: Connection, condition: str) -> None:
+    # Such a condition says nothing about the rows that no sample met: it must not keep others from being asked about them.
+    assert con.sql(f"select id from many where {TENTH} and {condition}").num_rows == 100
+    assert con.report.sampled == 2 * 64
