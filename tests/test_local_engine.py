@@ -16,7 +16,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.decoder import write_tiny_folder
+from reference.decoder import TINY, write_tiny_folder
 from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference, random_requests, score
 
 from quail_engine.batching.forest import Schedule, joined, schedule
@@ -282,6 +282,10 @@ def without_a_tensor(folder: Path) -> None:
         (lambda folder: damage(folder, converter=7), "converter version 7"),
         (lambda folder: damage(folder, source_sha256=None), "source_sha256"),
         (lambda folder: damage(folder, config={"hidden_size": 64}), "lacks num_layers"),
+        (
+            lambda folder: damage(folder, config={**TINY, "tied_embeddings": True, "attention_bias": False, "hidden_size": 4}),
+            r"embed_tokens.weight is \[97, 64\].*\[97, 4\]",
+        ),
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors cannot be opened"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"short"), "model.safetensors cannot be opened"),
         (without_a_tensor, r"model\.layers\.1\.mlp\.up_proj\.weight"),

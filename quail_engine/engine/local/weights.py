@@ -61,7 +61,7 @@ class Checkpoint:
     folder: Path
     source_sha256: str
     config: Config
-    tensor: Callable[[str], torch.Tensor]  # a memory-mapped tensor by name; raises ModelError when it is absent
+    tensor: Callable[[str], torch.Tensor]  # a memory-mapped tensor by name; raises ModelError when it is absent or misshapen
 
 
 def open_checkpoint(folder: Path) -> Checkpoint:
@@ -80,7 +80,8 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     source = description.get("source_sha256")
     if not isinstance(source, str) or not source:
         raise _damaged(folder, "quail.json names no source_sha256")
-    return Checkpoint(folder, source, _config(folder, description.get("config")), _tensors(folder))
+    config = _config(folder, description.get("config"))
+    return Checkpoint(folder, source, config, _tensors(folder, config))
 
 
 def _read_description(folder: Path) -> Mapping[str, Any]:
@@ -110,18 +111,37 @@ def _config(folder: Path, values: Any) -> Config:
     return config
 
 
-def _tensors(folder: Path) -> Callable[[str], torch.Tensor]:
+def _shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """What the config says of tensors, by the last two words of their names."""
+    queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    hidden, width = config.hidden_size, config.intermediate_size
+    return {
+        "embed_tokens.weight": (config.vocab_size, hidden), "lm_head.weight": (config.vocab_size, hidden),
+        "norm.weight": (hidden,), "input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,),
+        "q_proj.weight": (queries, hidden), "k_proj.weight": (keys, hidden), "v_proj.weight": (keys, hidden),
+        "q_proj.bias": (queries,), "k_proj.bias": (keys,), "v_proj.bias": (keys,), "o_proj.weight": (hidden, queries),
+        "q_norm.weight": (config.head_dim,), "k_norm.weight": (config.head_dim,),
+        "gate_proj.weight": (width, hidden), "up_proj.weight": (width, hidden), "down_proj.weight": (hidden, width),
+    }  # fmt: skip
+
+
+def _tensors(folder: Path, config: Config) -> Callable[[str], torch.Tensor]:
     path = folder / "model.safetensors"
     try:
         file: Any = safe_open(path, framework="pt")
     except (OSError, SafetensorError) as error:
         raise _damaged(folder, f"model.safetensors cannot be opened ({error})") from error
 
+    shapes = _shapes(config)
+
     def tensor(name: str) -> torch.Tensor:
         try:
             found: torch.Tensor = file.get_tensor(name)
         except SafetensorError as error:
             raise _damaged(folder, f"model.safetensors has no tensor {name}") from error
+        told = shapes.get(".".join(name.split(".")[-2:]))
+        if told is not None and found.shape != told:
+            raise _damaged(folder, f"{name} is {list(found.shape)}, and the config in quail.json says {list(told)}")
         return found
 
     return tensor
