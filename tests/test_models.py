@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from quail_engine.cli import main
 from quail_engine.errors import ModelError
 from quail_engine.models import REGISTRY, check, find, folder, pull, sources
-from quail_engine.models.convert import convert, half_split_order, to_bfloat16
+from quail_engine.models.bfloat16 import to_bfloat16
+from quail_engine.models.convert import convert, half_split_order
 from quail_engine.models.gguf_file import read_gguf
 from quail_engine.models.registry import Artefact, WheelMember
 

@@ -9,7 +9,7 @@ from typing import Any
 from quail_engine.errors import ModelError
 from quail_engine.models.gguf_file import GgufFile
 
-ARCHITECTURES = ("llama", "qwen2")
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 _TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _LAYER = {
@@ -18,6 +18,8 @@ _LAYER = {
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
     "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
@@ -41,6 +43,11 @@ class Config:
     tied_embeddings: bool  # no lm_head: the output matrix is the embedding
     attention_bias: bool  # q, k and v have biases
     context: int  # tokens
+    qk_norm: bool = False  # an RMS norm of each query and key head before the positions
+    rope_factor: float = 0.0  # these four: how Llama 3 stretches its positions; 0 = not at all
+    rope_low: float = 0.0
+    rope_high: float = 0.0
+    rope_context: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,7 @@ def read_architecture(gguf: GgufFile) -> tuple[str, Config]:
         tied_embeddings="output.weight" not in gguf.tensors,
         attention_bias="blk.0.attn_q.bias" in gguf.tensors,
         context=_count(entries, "context_length"),
+        qk_norm=architecture == "qwen3",
     )
     if heads % config.num_kv_heads or head_dim % 2:
         raise ModelError(f"The model's file is damaged: {heads} heads of {head_dim}, {config.num_kv_heads} of them for keys.")
@@ -132,6 +140,8 @@ def _layer_sources(layer: int, architecture: str, config: Config) -> dict[str, S
         "ffn_up": (mlp, hidden),
         "ffn_down": (hidden, mlp),
     }
+    if config.qk_norm:
+        shapes |= {"attn_q_norm": (config.head_dim,), "attn_k_norm": (config.head_dim,)}
     # GGUF stores Q and K of the llama family with each head's rows interleaved, for a RoPE over neighbouring pairs.
     interleaved = {"attn_q": config.num_heads, "attn_k": config.num_kv_heads} if architecture == "llama" else {}
     sources = {}

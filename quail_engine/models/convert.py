@@ -1,4 +1,5 @@
-"""Converts a GGUF file, once, into the folder that the engine loads: quail.json, model.safetensors, tokenizer.json.
+"""Converts a GGUF file or a published checkpoint, once, into the folder that the engine loads: quail.json, model.safetensors,
+tokenizer.json.
 
 Matrices become bfloat16 (the engine's own precision), norms and biases float32; Q and K are put in the half-split order of
 RoPE. Tensors are converted in blocks of rows, so memory stays small, and the folder appears whole or not at all.
@@ -12,53 +13,78 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quail_engine.errors import ModelError
-from quail_engine.models.architecture import Source, read_architecture, tensor_sources
+from quail_engine.models.architecture import Config, Source, read_architecture, tensor_sources
+from quail_engine.models.bfloat16 import to_bfloat16
+from quail_engine.models.checkpoint import read_config, read_json, scale_block, tensor_shapes
+from quail_engine.models.checkpoint_file import CheckpointTensor, read_checkpoint_tensors
 from quail_engine.models.gguf_file import GgufFile, Tensor, read_gguf
-from quail_engine.prompts.profiles import profile_of
+from quail_engine.prompts.profiles import profile_of, profile_of_markers
 from quail_engine.prompts.tokenizer import tokenizer_json
 
 CONVERTER = 1  # raised when the same file converts to other bytes, so that old folders are converted anew
 _BLOCK_VALUES = 1 << 23  # values dequantised at a time: 32 MB of float32
 
 
-def convert(source: Path, source_sha256: str, target: Path, name: str) -> None:
-    """Converts `source` (of that sha256, which the caller has verified) into the folder `target`.
+Blocks = Iterator[NDArray[Any]]
+"""A tensor's values, rows after rows: of a vector float32, of a matrix the bits of bfloat16."""
 
-    A folder that another process puts there meanwhile is as good as ours and stays. Raises ModelError for a file that is
-    damaged or of a kind the engine cannot run, and then leaves nothing behind.
+
+@dataclass(frozen=True)
+class Values:
+    """A tensor of the converted model."""
+
+    shape: tuple[int, ...]
+    blocks: Callable[[], Blocks]
+
+
+@dataclass(frozen=True)
+class _Original:
+    """A model as it was published, read and checked."""
+
+    architecture: str
+    config: Config
+    profile: str
+    tokenizer: str  # the text of a tokenizer.json
+    chat_template: str | None
+    tensors: Mapping[str, Values]
+
+
+def convert(source: Path, source_sha256: str, target: Path, name: str) -> None:
+    """Converts `source`, a GGUF file or the folder of a checkpoint, into the folder `target`.
+
+    The caller has verified the sha256. A folder that another process puts there meanwhile is as good as ours and stays. Raises
+    ModelError for a file that is damaged or of a kind the engine cannot run, and then leaves nothing behind.
     """
-    gguf = _read(source)
-    architecture, config = read_architecture(gguf)
-    sources = tensor_sources(gguf, architecture, config)
-    tokenizer = tokenizer_json(gguf.metadata)
-    profile = profile_of(architecture, gguf.metadata["tokenizer.ggml.pre"])
+    original = _checkpoint(source) if source.is_dir() else _gguf(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     workspace = Path(tempfile.mkdtemp(prefix=".convert-", dir=target.parent))
     try:
         finished = workspace / "model"
         finished.mkdir()
         files = {
-            "model.safetensors": _write_safetensors(finished / "model.safetensors", gguf.tensors, sources),
-            "tokenizer.json": _write_text(finished / "tokenizer.json", tokenizer),
+            "model.safetensors": _write_safetensors(finished / "model.safetensors", original.tensors),
+            "tokenizer.json": _write_text(finished / "tokenizer.json", original.tokenizer),
         }
-        if isinstance(template := gguf.metadata.get("tokenizer.chat_template"), str):
+        if original.chat_template:
             # Never run: kept so that a profile, which is written by hand, can be compared with it.
-            files["chat_template.jinja"] = _write_text(finished / "chat_template.jinja", template)
+            files["chat_template.jinja"] = _write_text(finished / "chat_template.jinja", original.chat_template)
         description = {
             "name": name,
             "source_sha256": source_sha256,
             "converter": CONVERTER,
-            "profile": profile,
-            "architecture": architecture,
-            "config": asdict(config),
+            "profile": original.profile,
+            "architecture": original.architecture,
+            "config": _described(original.config),
             "files": files,
         }
         _write_text(finished / "quail.json", json.dumps(description, indent=2) + "\n")
@@ -67,6 +93,70 @@ def convert(source: Path, source_sha256: str, target: Path, name: str) -> None:
         raise ModelError(f"The model {name} cannot be written to {target}: {error}.") from error
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _described(config: Config) -> dict[str, Any]:
+    """What has a default is left out where it has that value: folders of models without it stay as they were."""
+    return {field.name: value for field in fields(Config) if (value := getattr(config, field.name)) != field.default}
+
+
+def _gguf(source: Path) -> _Original:
+    gguf = _read(source)
+    architecture, config = read_architecture(gguf)
+    sources = tensor_sources(gguf, architecture, config)
+    template = gguf.metadata.get("tokenizer.chat_template")
+    return _Original(
+        architecture,
+        config,
+        tokenizer=tokenizer_json(gguf.metadata),
+        profile=profile_of(architecture, gguf.metadata["tokenizer.ggml.pre"]),
+        chat_template=template if isinstance(template, str) else None,
+        tensors={
+            name: Values(source.shape, partial(_blocks, gguf.tensors[source.name], source)) for name, source in sources.items()
+        },
+    )
+
+
+def _checkpoint(source: Path) -> _Original:
+    values = read_json(source / "config.json")
+    if not isinstance(values, dict):
+        raise ModelError(f"{source / 'config.json'} is damaged: it is no mapping.")
+    architecture, config = read_config(values)
+    found, shapes = read_checkpoint_tensors(source, scale_block(values)), tensor_shapes(config)
+    if missing := sorted(shapes.keys() - found.keys()):
+        raise ModelError(f"The checkpoint is damaged: {missing[0]} and {len(missing) - 1} more tensors are missing.")
+    known = {"lm_head.weight", *(name for name in found if name.endswith("rotary_emb.inv_freq"))}
+    if surplus := sorted(found.keys() - shapes.keys() - known):
+        raise ModelError(
+            f"The model has tensors that the engine does not know ({', '.join(surplus[:3])}); it would answer wrongly."
+        )
+    for name, shape in shapes.items():
+        if found[name].shape != shape:
+            raise ModelError(f"The checkpoint is damaged: {name} has the shape {found[name].shape} instead of {shape}.")
+    tokenizer = read_json(source / "tokenizer.json")
+    template = source / "chat_template.jinja"
+    return _Original(
+        architecture,
+        config,
+        profile=profile_of_markers(architecture, _markers(source, tokenizer)),
+        tokenizer=json.dumps(tokenizer, ensure_ascii=False),
+        chat_template=template.read_text(encoding="utf-8") if template.is_file() else None,
+        tensors={name: Values(shape, _blocks_of(found[name])) for name, shape in shapes.items()},
+    )
+
+
+def _blocks_of(tensor: CheckpointTensor) -> Callable[[], Blocks]:
+    return tensor.bfloat16_blocks if len(tensor.shape) > 1 else tensor.vector_blocks
+
+
+def _markers(source: Path, tokenizer: Any) -> list[str]:
+    """The special tokens of a tokenizer.json. Raises ModelError for a tokenizer that is no byte-level BPE."""
+    try:
+        if tokenizer["model"]["type"] == "BPE":
+            return [str(token["content"]) for token in tokenizer["added_tokens"]]
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"{source / 'tokenizer.json'} is damaged: {error!r}.") from error
+    raise ModelError(f"The tokenizer in {source} is {tokenizer['model']['type']!r}; only byte-level BPE is read.")
 
 
 def _write_text(path: Path, text: str) -> str:
@@ -102,13 +192,13 @@ def _move(finished: Path, target: Path, workspace: Path) -> None:
             raise
 
 
-def _write_safetensors(path: Path, tensors: Mapping[str, Tensor], sources: Mapping[str, Source]) -> str:
+def _write_safetensors(path: Path, tensors: Mapping[str, Values]) -> str:
     """Writes the tensors in safetensors' layout; gives the file's sha256."""
-    vectors_first = sorted(sources, key=lambda name: (len(sources[name].shape), name))  # so float32 data stays aligned
+    vectors_first = sorted(tensors, key=lambda name: (len(tensors[name].shape), name))  # so float32 data stays aligned
     header: dict[str, object] = {}
     offset = 0
     for name in vectors_first:
-        shape = sources[name].shape
+        shape = tensors[name].shape
         end = offset + math.prod(shape) * (4 if len(shape) == 1 else 2)
         header[name] = {"dtype": "F32" if len(shape) == 1 else "BF16", "shape": list(shape), "data_offsets": [offset, end]}
         offset = end
@@ -120,7 +210,7 @@ def _write_safetensors(path: Path, tensors: Mapping[str, Tensor], sources: Mappi
             file.write(chunk)
             digest.update(chunk)
         for name in vectors_first:
-            for block in _blocks(tensors[sources[name].name], sources[name]):
+            for block in tensors[name].blocks():
                 file.write(block.data)
                 digest.update(block.data)
         file.flush()
@@ -128,7 +218,7 @@ def _write_safetensors(path: Path, tensors: Mapping[str, Tensor], sources: Mappi
     return digest.hexdigest()
 
 
-def _blocks(tensor: Tensor, source: Source) -> Iterator[NDArray[np.float32] | NDArray[np.uint16]]:
+def _blocks(tensor: Tensor, source: Source) -> Blocks:
     """A tensor's values in their final type and order, some rows at a time."""
     if len(source.shape) == 1:
         values = _dequantised(tensor, tensor.data).reshape(-1)
@@ -166,10 +256,3 @@ def half_split_order(rows: int, interleaved_heads: int) -> NDArray[np.int64]:
         return order
     halves: NDArray[np.int64] = order.reshape(interleaved_heads, -1, 2).swapaxes(1, 2)
     return halves.reshape(rows)
-
-
-def to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The bits of the nearest bfloat16, ties to even; a NaN stays one."""
-    bits = values.view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -28,7 +28,7 @@ class ModelFolder:
 
     path: Path
     name: str
-    source_sha256: str  # of the GGUF file; part of every answer's key
+    source_sha256: str  # of the GGUF file, or of the checkpoint's files; part of every answer's key
     profile: str
     architecture: str  # one of ARCHITECTURES
     config: Config
@@ -50,7 +50,9 @@ def precision_of(model: str) -> str:
 
 
 def find(model: str, models_path: str | None) -> ModelFolder:
-    """The converted folder of a model: a name of the registry, a converted folder, or a local GGUF file; perhaps with @fp8.
+    """The converted folder of a model: a name of the registry, a converted folder, a checkpoint's folder or a GGUF file.
+
+    @fp8 after it is left out, see `precision_of`.
 
     `models_path` (and the variable QUAIL_MODELS_URL) may be a folder that holds converted models or artefacts; an artefact
     found there, like a GGUF file given itself, is converted into the cache the first time. Raises ModelError for an unknown
@@ -60,6 +62,8 @@ def find(model: str, models_path: str | None) -> ModelFolder:
     path = Path(model).expanduser()
     if (path / "quail.json").is_file():
         return read_folder(path)
+    if (path / "config.json").is_file():
+        return _converted_checkpoint(path)
     if path.suffix.lower() == ".gguf":
         return converted(path)
     artefact = known(model)
@@ -83,7 +87,8 @@ def known(name: str) -> Artefact:
     near = difflib.get_close_matches(name, REGISTRY, 1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise ModelError(
-        f"Unknown model {name!r}{hint}. Known models: {', '.join(REGISTRY)}; a converted folder or a GGUF file will do too."
+        f"Unknown model {name!r}{hint}. Known models: {', '.join(REGISTRY)}; "
+        "a converted folder, a checkpoint's folder or a GGUF file will do too."
     )
 
 
@@ -119,12 +124,25 @@ def converted(gguf: Path, artefact: Artefact | None = None) -> ModelFolder:
     return read_folder(target)
 
 
+def _converted_checkpoint(folder: Path) -> ModelFolder:
+    """The converted folder of a published checkpoint, made now if this is the first time."""
+    parts = [folder / "config.json", folder / "tokenizer.json", *sorted(folder.glob("*.safetensors"))]
+    if absent := [part.name for part in parts if not part.is_file()]:
+        raise ModelError(f"{folder} is no whole checkpoint: {absent[0]} is missing.")
+    sha256 = hashlib.sha256("".join(f"{part.name} {file_sha256(part)}\n" for part in parts).encode()).hexdigest()
+    target = cache() / f"checkpoint-{sha256}"
+    if not is_current(target):
+        convert(folder, sha256, target, folder.resolve().name)
+    return read_folder(target)
+
+
 def read_folder(path: Path) -> ModelFolder:
     """A converted folder's description. Raises ModelError if it is damaged or of another version of the converter."""
     try:
         content = json.loads((path / "quail.json").read_text(encoding="utf-8"))
         converter = content["converter"]
-        config = Config(**{field.name: content["config"][field.name] for field in fields(Config)})
+        named = [field.name for field in fields(Config) if field.default is MISSING or field.name in content["config"]]
+        config = Config(**{name: content["config"][name] for name in named})
         folder = ModelFolder(
             path=path,
             name=str(content["name"]),

@@ -23,12 +23,20 @@ TINY = {
 }
 
 
-def write_tiny_folder(folder: Path, architecture: str, **changes: object) -> Path:
-    """A converted folder with random weights; all of them bf16 numbers, so that every dtype reads the same model."""
-    bias, norm = architecture == "qwen2", architecture == "qwen3"
-    config = {**TINY, "tied_embeddings": True, "attention_bias": bias, "qk_norm": norm, **changes}
+def tiny_transformers(architecture: str, **changes: object) -> PreTrainedModel:
+    """A model of transformers' with random weights; all of them bf16 numbers, so that every dtype reads the same model."""
+    model = _transformers(architecture, _config(architecture, changes))
     torch.manual_seed(20)
-    state = {name: _spread(name, tensor) for name, tensor in _transformers(architecture, config).state_dict().items()}
+    model.load_state_dict({name: _spread(name, tensor) for name, tensor in model.state_dict().items()})
+    model.tie_weights()
+    return model
+
+
+def write_tiny_folder(folder: Path, architecture: str, **changes: object) -> Path:
+    """A converted folder with random weights."""
+    config = _config(architecture, changes)
+    state = {name: tensor.clone() for name, tensor in tiny_transformers(architecture, **changes).state_dict().items()}
+    state = {name: tensor.bfloat16() if tensor.dim() == 2 else tensor for name, tensor in state.items()}
     if config["tied_embeddings"]:
         del state["lm_head.weight"]
     folder.mkdir(parents=True)
@@ -36,6 +44,11 @@ def write_tiny_folder(folder: Path, architecture: str, **changes: object) -> Pat
     description = {"name": "tiny", "source_sha256": "5" * 64, "converter": 1, "profile": "none", "architecture": architecture}
     (folder / "quail.json").write_text(json.dumps({**description, "config": config}))
     return folder
+
+
+def _config(architecture: str, changes: dict[str, object]) -> dict[str, object]:
+    bias, norm = architecture == "qwen2", architecture == "qwen3"
+    return {**TINY, "tied_embeddings": True, "attention_bias": bias, "qk_norm": norm, **changes}
 
 
 def reference_model(folder: Path) -> PreTrainedModel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from quail_engine.errors import ModelError
 from quail_engine.prompts.profile import Profile
 from quail_engine.prompts.profiles.llama3 import LLAMA3
@@ -17,6 +19,21 @@ _FAMILIES = {
     ("qwen2", "qwen2"): QWEN25,
     ("qwen3", "qwen2"): QWEN3,
 }
+
+
+def profile_of_markers(architecture: str, markers: Collection[str]) -> str:
+    """The name of the profile of an architecture whose end of a turn is among a tokenizer's special tokens.
+
+    Raises ModelError for a family that has none.
+    """
+    for (name, _), profile in _FAMILIES.items():
+        if name == architecture and profile.wrapper.stop in markers:
+            return profile.name
+    known = "; ".join(f"{name}: {profile.wrapper.stop}" for (name, _), profile in _FAMILIES.items())
+    raise ModelError(
+        f"No profile says how a model of architecture {architecture} is asked whose tokenizer has none of the markers that are "
+        f"known for it ({known})."
+    )
 
 
 def profile_of(architecture: str, pre_tokenizer: str) -> str:
