@@ -60,10 +60,13 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
     for number, conjunction in enumerate(query.conjunctions):
         if _has_choice(query, conjunction):
             rows = _count(query, conjunction, cursor, calls)
-            _remember([i for conjunct in conjunction.conjuncts for i in conjunct.calls], query, inquiries, calls)
+            indexes = [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+            _remember(indexes, query, inquiries, calls, selectivities=True)
             selectivities = replace(known, calls=tuple(calls)).of_order(conjunction.conjuncts).selectivities
             found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED), selectivities=selectivities)
-            conjunctions[number] = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples else found
+            begins = not replace(known, calls=tuple(calls)).were_asked(indexes)
+            sampled = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples and begins else found
+            conjunctions[number] = sampled
     _look_at_joins(query, cursor, inquiries, calls, samples)
     return replace(known, calls=tuple(calls), conjunctions=tuple(conjunctions))
 
@@ -107,7 +110,9 @@ def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: 
             calls[condition.call] = replace(calls[condition.call], inputs=measured[0], text_bytes=measured[1])
             if isinstance(condition, AiFilter):
                 filters.setdefault(frozenset(condition.space.relations[0]), []).append(condition)
-    _remember([condition.call for condition in conditions], query, inquiries, calls)
+    indexes = [condition.call for condition in conditions]
+    _remember(indexes, query, inquiries, calls, selectivities=False)  # of what earlier conditions left, as a rule
+    samples = samples and not Statistics(tuple(calls), ()).were_asked(indexes)
     for same in filters.values() if samples else ():
         unknown = [f for f in same if calls[f.call].selectivity.source is Source.ASSUMED]
         sizes = [inputs.value for f in same if (inputs := calls[f.call].inputs)]
@@ -119,11 +124,13 @@ def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: 
                 calls[condition.call] = replace(calls[condition.call], selectivity=Estimate(share, Source.MEASURED))
 
 
-def _remember(indexes: Sequence[int], query: Query, inquiries: Inquiries, calls: list[CallStatistics]) -> None:
-    """Fills in what the answer store tells of conditions: how many answers there are, and their selectivity without a hint."""
+def _remember(
+    indexes: Sequence[int], query: Query, inquiries: Inquiries, calls: list[CallStatistics], selectivities: bool
+) -> None:
+    """Fills in how many answers the store has to conditions; and their selectivities, where nothing better tells them."""
     for i in indexes:
         answers, true = inquiries.remembered(i)
-        told = answers >= _LEAST_ROWS and query.calls[i].kind is Kind.FILTER
+        told = selectivities and answers >= _LEAST_ROWS and query.calls[i].kind is Kind.FILTER
         if told and calls[i].selectivity.source is Source.ASSUMED:
             calls[i] = replace(calls[i], selectivity=Estimate(true / answers, Source.REMEMBERED))
         calls[i] = replace(calls[i], known=answers)

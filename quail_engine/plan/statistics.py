@@ -11,6 +11,7 @@ from quail_engine.calls import AiCall, Kind
 from quail_engine.plan.join_counts import JoinCounts
 from quail_engine.sql import Conjunct, Order, Query
 
+_MOST = 0.5  # of the inputs: rows that are new by then are asked in any order
 _ASSUMED_SELECTIVITY = 0.5  # says nothing about any call, and so puts none before another
 
 
@@ -39,9 +40,9 @@ class CallStatistics:
     text_bytes: Estimate | None = None  # of an input's texts together, the mean; None: not looked at
 
     @property
-    def unknown_share(self) -> float:
-        """The share of its inputs that is still to be asked, as far as the store's number of answers tells."""
-        return max(0.0, 1 - self.known / self.inputs.value) if self.inputs and self.inputs.value else 1.0
+    def answered_share(self) -> float:
+        """The share of its inputs that is answered already, as far as the store's number of answers tells."""
+        return min(1.0, self.known / self.inputs.value) if self.inputs and self.inputs.value else 0.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class Statistics:
         """What the text alone says: hints, else assumptions."""
         calls = tuple(CallStatistics(_hinted(call)) for call in query.calls)
         return cls(calls, tuple(_of_order(c.conjuncts, calls) for c in query.conjunctions))
+
+    def were_asked(self, calls: Sequence[int]) -> bool:
+        """Whether one of these conditions was asked before about most of its inputs."""
+        return any(self.calls[i].answered_share > _MOST for i in calls)
 
     def sampled(self, query: Query) -> tuple[int, ...]:
         """The calls that a sample of the rows was asked."""

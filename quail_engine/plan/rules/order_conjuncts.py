@@ -50,8 +50,7 @@ def _as_written(plan: LogicalPlan, order: Order) -> bool:
 def _asked(plan: LogicalPlan, calls: Sequence[int]) -> Asked:
     statistics = [plan.statistics.calls[i] for i in calls]
     inputs = max((s.inputs.value for s in statistics if s.inputs), default=1.0)
-    # What was asked before costs nothing, so a condition that once came first does so again.
-    return Asked(sum(plan.request_bytes(i) * plan.statistics.calls[i].unknown_share for i in calls), inputs)
+    return Asked(sum(plan.request_bytes(i) for i in calls), inputs)
 
 
 def _ordered_filters(plan: LogicalPlan) -> tuple[AiFilter | AiJoin, ...]:
