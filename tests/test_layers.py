@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "decisions",
         "quality",
     },
+    "cli": {"top", "vocabulary", "answers", "models", "sql", "quality"},
 }
 
 # Library → where it may be imported; a prefix of a dotted module name.

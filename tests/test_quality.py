@@ -188,7 +188,7 @@ def test_the_command_prints_a_table_a_set_and_writes_the_page(tmp_path: Path, mo
     written(tmp_path, "facts.parquet", question=["Is it?"] * 2, text=["good", "bad"], label=[True, False])
     figures = measured(tmp_path, KnownEngine())
     folder = SimpleNamespace(name="m", path=tmp_path, source_sha256="0")
-    monkeypatch.setattr("quail_engine.cli.models_on_disk.check", lambda *_: folder)
+    monkeypatch.setattr("quail_engine.models.check", lambda *_: folder)
     monkeypatch.setattr("quail_engine.quality.check.check_layouts", lambda *_: iter(figures))
     result = CliRunner().invoke(main, ["models", "check", "m", "--page", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
