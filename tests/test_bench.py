@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from reference.min_tokens import min_tokens
 
 from bench.engine.tables import picture, table
 from bench.engine.trees import TREES, Tree
+from bench.gpu.__main__ import main as gpu
 from quail_engine.sql import analyze, split
 
 
@@ -22,6 +25,21 @@ def test_every_tree_is_a_statement_with_calls(tree: Tree, tmp_path: Path) -> Non
 def test_the_least_tokens_are_those_of_a_trie() -> None:
     assert min_tokens([((1, 2), (3, 4)), ((1, 2), (3, 5)), ((1, 2, 3),)], chunk=512) == 2 + 2 + 1 + 1
     assert min_tokens([((1, 2, 3),), ((1, 2, 4),)], chunk=2) == 2 + 1 + 1
+
+
+def test_the_bench_of_devices_runs_on_the_cpu(tmp_path: Path) -> None:
+    options = ["--device", "cpu", "--models", "tiny", "--scale", "0.02", "--rows", "64", "--budget", "512", "--repeats", "1"]
+    assert gpu([*options, "--no-fp8", "--out", str(tmp_path / "gpu.jsonl")]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "gpu.jsonl").read_text().splitlines()]
+    count = Counter(line["part"] for line in lines)
+    assert count == {"schedule": 6, "kernels": 1, "products": 4, "glue": 5, "attention": 6, "whole": 6}
+    (kernels,) = [line for line in lines if line["part"] == "kernels"]
+    assert kernels["differs"] is None
+    for schedule, whole in zip(
+        [line for line in lines if line["part"] == "schedule"], [line for line in lines if line["part"] == "whole"], strict=True
+    ):
+        assert schedule["tokens"] == whole["fresh"] <= whole["logical"]
+        assert 0 < schedule["wave_efficiency"] <= 1
 
 
 def test_others_are_told_in_times_of_ours() -> None:

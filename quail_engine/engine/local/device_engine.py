@@ -22,7 +22,7 @@ from quail_engine.engine.local.pooling import Sums, depths
 from quail_engine.engine.local.rows import ROW_STEP
 from quail_engine.engine.local.segments import Slots
 from quail_engine.engine.local.staging import Returning, Staging
-from quail_engine.engine.local.weights import Config, open_checkpoint
+from quail_engine.engine.local.weights import Checkpoint, Config, open_checkpoint
 from quail_engine.engine.rates import Rates, corrected, shape_of
 from quail_engine.errors import EngineError
 from quail_engine.prompts.request import HIDDEN, Logits
@@ -110,7 +110,7 @@ class DeviceEngine:
         fresh = self._arena.take(batch.tokens)
         try:
             placed = self._placed(batch, fresh)
-            plan = plan_batch(batch, placed, tile_tokens(config.group), ROWS.get(self._device.type, ROW_STEP))
+            plan = self._plan(batch, placed)
             attention = self._model.kernels.attention(plan.segments)
             assert not plan.arrays.keys() & attention.arrays.keys()
             arrays = self._staging.upload({**plan.arrays, **attention.arrays})
@@ -125,6 +125,9 @@ class DeviceEngine:
         self._hold(placed, fresh, batch.keep)
         self._sums = sums.kept(batch.keep) if sums else {}
         return Pending(plan, len(batch.reads), config.hidden_size * (1 + len(depths(config.num_layers))), values)
+
+    def _plan(self, batch: Batch, placed: Placed) -> DevicePlan:
+        return plan_batch(batch, placed, tile_tokens(self._model.config.group), ROWS.get(self._device.type, ROW_STEP))
 
     def close(self) -> None:
         self._rates.remember(_format(self._device, self.dtype), self._roofline)
@@ -165,12 +168,35 @@ def load(
     token_budget: int,
     cpu_threads: int | None,
 ) -> DeviceEngine:
-    """The engine for a converted model folder on a device that can be used.
-
-    `memory_fraction`: of the memory that is free, what weights and KV may take. Raises ModelError for a damaged folder or an
-    architecture that is not supported, EngineError where the device cannot be used or the model does not fit.
-    """
+    """The engine for a converted model folder; see `build`. Raises ModelError for a damaged folder or an architecture that is
+    not supported."""
     checkpoint = open_checkpoint(folder)
+    return build(
+        checkpoint,
+        device,
+        dtype,
+        fp8=fp8,
+        memory_fraction=memory_fraction,
+        token_budget=token_budget,
+        rates=Rates(shape_of(checkpoint.config), cpu_threads),
+    )
+
+
+def build(
+    checkpoint: Checkpoint,
+    device: torch.device,
+    dtype: str,
+    *,
+    fp8: bool,
+    memory_fraction: float,
+    token_budget: int,
+    rates: Rates,
+) -> DeviceEngine:
+    """The engine for an open checkpoint on a device that can be used.
+
+    `memory_fraction`: of the memory that is free, what weights and KV may take. Raises EngineError where the device cannot run
+    the model or it does not fit.
+    """
     config = checkpoint.config
     if fp8:
         require_fp8(device, config.hidden_size, config.intermediate_size)
@@ -188,7 +214,6 @@ def load(
                 "gpu_memory_fraction or a smaller model."
             )
         arena = Arena(config, slots, chosen, device)
-    rates = Rates(shape_of(config), cpu_threads)
     name = _format(device, "float8_e4m3fn" if fp8 else str(chosen).removeprefix("torch."))
     roofline = rates.recall().get(name) or Roofline(rates.shaped(name), machine_of(device, fp8))
     return DeviceEngine(model, checkpoint.source_sha256, device, about, arena, roofline, rates)

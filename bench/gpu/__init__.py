@@ -1,0 +1,1 @@
+"""The engine for devices, measured part by part: see `__main__`."""
