@@ -66,3 +66,15 @@ def test_a_name_that_no_rule_has(connected: Connected) -> None:
         connected(disable_rules="order_conjunct")
     with pytest.raises(SettingsError, match="a name or a list of names, not 3"):
         quail_engine.connect(engine="mock", disable_rules=3)
+
+
+def test_settings_of_one_statement(database: duckdb.DuckDBPyConnection) -> None:
+    """As a dbt model sets them: `quail_disable_rules`, `quail_sample_rows`."""
+    session = quail_engine.Session(quail_engine.Settings.of({"engine": "mock"}))
+    session.register(database)
+    sql = f"select t.id from t where {EVEN} and {contains('twenty', 't.body', selectivity=0.05)}"
+    assert session.execute(database, sql, overrides={"disable_rules": ["order_conjuncts"]}).asked == 400 + 200
+    assert session.execute(database, sql, overrides={"sample_rows": 0}).recalled == 200 + 20
+    with pytest.raises(SettingsError, match="no rule of the planner"):
+        session.execute(database, sql, overrides={"disable_rules": "nothing"})
+    session.close()
