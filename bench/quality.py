@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
-import numpy as np
 
 import quail_engine
 from quail_engine.quality.accuracy import wilson
@@ -112,7 +111,7 @@ def measure(name: str, model: str, labelled: int, test: int, answers: str) -> Re
         labelled=labelled,
         n=len(sure),
         correct=sum(right for _, right in sure),
-        calibration_error=round(calibration_error(reliability(*map(np.array, zip(*sure, strict=True)))), 4),
+        calibration_error=round(calibration_error(reliability(sure)) or 0.0, 4),
         decided="; ".join(report.decided),
         asked=report.asked,
         seconds=round(time.monotonic() - began, 1),
