@@ -19,7 +19,7 @@ from quail_engine.engine.local.device_engine import DeviceEngine
 from quail_engine.engine.local.device_engine import load as load_device
 from quail_engine.engine.local.engine import load
 from quail_engine.engine.local.pooling import depths
-from quail_engine.prompts.request import HIDDEN, Ids, Logits, Request
+from quail_engine.prompts.request import HIDDEN, NO_REFERENCE, Ids, Logits, Reference, Request
 
 LAYERS, WIDTH, HEAD = 5, 64, 9
 
@@ -28,6 +28,7 @@ LAYERS, WIDTH, HEAD = 5, 64, 9
 class Reads:
     suffixes: tuple[Ids, ...]
     rows: tuple[Ids, ...]
+    reference: Reference = NO_REFERENCE
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         raise AssertionError("the engine never answers")
