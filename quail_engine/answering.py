@@ -117,6 +117,21 @@ class Answering:
         for rows in dict.fromkeys(inquiry.question.labelled for inquiry in inquiries):
             self._answer(model, [inquiry for inquiry in inquiries if inquiry.question.labelled == rows])
 
+    def recall(self, model: Model, inquiry: Inquiry) -> int:
+        """Settles missing inputs that the store knows, without asking about any; returns their number. The others stay missing.
+
+        None of a question with labelled rows, which may have to be asked first.
+        """
+        if inquiry.question.labelled:
+            return 0
+        recalled = 0
+        for part in inquiry.missing.parts(PART_ROWS, PART_BYTES):
+            self._stop_if_cancelled()
+            for inputs in inputs_of(inquiry, part):
+                rest, _ = self._recall(model, inputs, _keys(model, inputs))
+                recalled += len(inputs) - len(rest)
+        return recalled
+
     def _answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
             round_ = Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
@@ -141,8 +156,7 @@ class Answering:
 
     def _sift(self, model: Model, inputs: Inputs, round_: Round) -> None:
         """Settles the inputs that need no request; the others wait."""
-        base = model.question_key(inputs.question.zero_shot)
-        keys = answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
+        keys = _keys(model, inputs)
         if inputs.question.task is not Task.JUDGE and not inputs.question.labels:
             # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
             self.tally_of(inputs.inquiry).failed += len(inputs)
@@ -153,20 +167,21 @@ class Answering:
         if round_.repeats:
             rows = round_.repeats.first(inputs, keys)
             inputs, keys = inputs.take(rows), [keys[row] for row in rows.tolist()]
-        inputs, keys = self._recall(model, inputs, keys, round_)
+        unsettled = len(inputs)
+        inputs, keys = self._recall(model, inputs, keys)
+        round_.recalled += unsettled - len(inputs)
         inputs, keys = self._fitting(model, inputs, keys, round_)
         if len(inputs):
             round_.waiting.add(inputs, keys)
             round_.asked_again += len(model.store.recall(keys)) if self._terms.since else 0
 
-    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
+    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes]) -> tuple[Inputs, list[bytes]]:
         """Settles what the store knows; returns the rest."""
         known = self._known(model, inputs.inquiry, inputs.question, keys)
         if not known:
             return inputs, keys
         found = [row for row, key in enumerate(keys) if key in known]
         rest = [row for row, key in enumerate(keys) if key not in known]
-        round_.recalled += len(found)
         self.tally_of(inputs.inquiry).recalled += len(found)
         inputs.inquiry.settle(inputs.positions[found], np.array([known[keys[row]] for row in found], np.float32))
         return inputs.take(rest), [keys[row] for row in rest]
@@ -215,7 +230,8 @@ class Answering:
         cut, cut_keys = inputs.take(long), [keys[row] for row in long]
         policy = inputs.inquiry.on_overlong or self._settings.on_overlong
         if policy == "truncate":
-            cut, cut_keys = self._recall(model, cut, list(map(truncated_key, cut_keys)), round_)
+            cut, cut_keys = self._recall(model, cut, list(map(truncated_key, cut_keys)))
+            round_.recalled += len(long) - len(cut)
             return joined(fitting, cut), fitting_keys + cut_keys
         if policy == "error":
             round_.refused, round_.longest, round_.room = round_.refused + len(long), max(round_.longest, *tokens), room
@@ -381,6 +397,12 @@ class Answering:
             base = model.question_key(question)
             model.store.remember_failures(base, question.title, keys, reason, model.name, self._terms.node)
         self._failures.clear()
+
+
+def _keys(model: Model, inputs: Inputs) -> list[bytes]:
+    """The keys of the inputs' answers."""
+    base = model.question_key(inputs.question.zero_shot)
+    return answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
 
 
 def _refuse_overlong(round_: Round) -> None:

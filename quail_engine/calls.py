@@ -122,6 +122,7 @@ class AiCall:
     guard: str = ""  # SQL that is TRUE where SQL would look at this call; empty = always
     reached: tuple[Reached, ...] = ()  # conditions that must be TRUE of a row before it reaches the call
     unless: tuple[tuple[int, int], ...] = ()  # spans of conditions of which none may be known to be FALSE
+    beside: tuple[int, ...] = ()  # indexes of calls that are looked up wherever this one is
     depends: tuple[str, ...] = ()  # SQL: what keeps the call above joins, such as a column of every other relation
     level: int = 0  # 0 is asked first; a call waits for the calls of lower levels
     group: tuple[str, ...] | None = None  # SQL: rows with these columns equal need one TRUE among them; None: every row counts

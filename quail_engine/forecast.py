@@ -106,8 +106,8 @@ class Supposing(Answering):
         alternatives = () if other is None else (Alternative(turned, of(round(other.tokens)), seconds),)
         return Counted(figures, share if count.true is not None else None, same_as=count.same_as, alternatives=alternatives)
 
-    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes], round_: Round) -> tuple[Inputs, list[bytes]]:
-        rest, rest_keys = super()._recall(model, inputs, keys, round_)
+    def _recall(self, model: Model, inputs: Inputs, keys: list[bytes]) -> tuple[Inputs, list[bytes]]:
+        rest, rest_keys = super()._recall(model, inputs, keys)
         found = np.setdiff1d(inputs.positions, rest.positions)
         true = int((inputs.inquiry.numbers(found, 1)[:, 0] >= 0).sum())
         before, true_before = self._true_of_known.get(inputs.inquiry, (0, 0))

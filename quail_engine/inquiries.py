@@ -74,6 +74,15 @@ class Inquiries:
         model = self.services.model(inquiry.model)
         return model.store.shares(model.question_key(inquiry.question), float(least))
 
+    def recall(self, calls: Sequence[int]) -> bool:
+        """Settles what the store knows of what these calls are missing. If it is anything, the round is to come again: all else
+        that it noted is dropped, as what is known now may make it needless."""
+        waiting = [inquiry for inquiry in dict.fromkeys(map(self.look_ups.inquiry, calls)) if inquiry.waits]
+        found = [self._answering.recall(self.services.model(inquiry.model), inquiry) for inquiry in waiting]
+        if any(found):
+            self.look_ups.forget()
+        return any(found)
+
     def gather(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """Repeats a run, in which these calls note what is missing, until nothing is."""
         missing = None

@@ -13,10 +13,14 @@ from quail_engine.calls import Question
 from quail_engine.decisions import Rule
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
+from quail_engine.plan import Reading
 from quail_engine.prompts.prompter import Prompt
 from quail_engine.prompts.readout import FeatureReadout
 from quail_engine.prompts.request import Ids, Readout, Request
 from quail_engine.waiting import Inputs, labelled
+
+_TEXT = -2
+"""Stands for a text's tokens; no token of a model, and not HIDDEN."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,15 @@ def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:
     distinct = list(dict.fromkeys(texts))
     ids = dict(zip(distinct, model.tokens.ids(model.prompter, distinct), strict=True))
     return map(ids.__getitem__, texts)
+
+
+def reading_of(model: Model, question: Question) -> Reading:
+    """How a question about one text reads it. What comes with labelled rows is asked apart from what comes with others."""
+    request = model.prompter.compile(question.zero_shot).request([(_TEXT,)])
+    ids = tuple(itertools.chain.from_iterable(request.segments))
+    place, words = ids.index(_TEXT), question.title
+    tokens_a_byte = len(model.prompter.encode([words])[0]) / len(words.encode())
+    return Reading((model.name, question.labelled, ids[:place]), request.tokens - place - 1, tokens_a_byte)
 
 
 def tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:

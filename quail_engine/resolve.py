@@ -60,7 +60,9 @@ class Resolver:
     def __init__(self, cursor: Recorder, query: Query, plan: PhysicalPlan, inquiries: Inquiries) -> None:
         self._cursor = cursor
         # Each call with what it waits for.
-        self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders, plan.rounds.sampled))
+        together = [step.conditions for step in plan.rounds.together]
+        self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders, together, plan.rounds.sampled))
+        self._beside = [i for conditions in together for conjunct in conditions for i in conjunct.calls]
         self._plan = plan
         self._limit = plan.first.limit if plan.first else None
         self._inquiries = inquiries
@@ -140,7 +142,7 @@ class Resolver:
                 if higher:
                     self._look_ups.forget()
                     level = lowest
-                else:
+                elif not self._inquiries.recall(self._beside):
                     self._inquiries.answer(missing)
                 settled = True
             elif keep:

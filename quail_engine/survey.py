@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from quail_engine.calls import Kind
 from quail_engine.inquiries import Inquiries
+from quail_engine.pending import reading_of
 from quail_engine.plan import (
     AiFilter,
     CallStatistics,
@@ -68,6 +69,8 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
             sampled = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples and begins else found
             conjunctions[number] = sampled
     _look_at_joins(query, cursor, inquiries, calls, samples)
+    if "ask_together" not in disabled:
+        _look_at_prompts(query, inquiries, calls, conjunctions)
     return replace(known, calls=tuple(calls), conjunctions=tuple(conjunctions))
 
 
@@ -134,6 +137,26 @@ def _remember(
         if told and calls[i].selectivity.source is Source.ASSUMED:
             calls[i] = replace(calls[i], selectivity=Estimate(true / answers, Source.REMEMBERED))
         calls[i] = replace(calls[i], known=answers)
+
+
+def _look_at_prompts(
+    query: Query, inquiries: Inquiries, calls: list[CallStatistics], conjunctions: Sequence[ConjunctionStatistics]
+) -> None:
+    """Fills in `calls` how the prompts of an AND's conditions read a text that several of them read."""
+    for conjunction, known in zip(query.conjunctions, conjunctions, strict=True):
+        indexes = [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+        read = [(query.calls[i].arguments, inquiries.look_ups.inquiry(i).model) for i in indexes]
+        for i, text in zip(indexes, read, strict=True) if known.rows is None or known.rows.value else ():
+            if read.count(text) > 1 and _reads_one_text(query, i):
+                model = inquiries.services.model(text[1])
+                calls[i] = replace(calls[i], reading=reading_of(model, query.calls[i].question))
+
+
+def _reads_one_text(query: Query, index: int) -> bool:
+    """Whether a call is about one text that is no other call's answer, on every row."""
+    call = query.calls[index]
+    nested = any(c is not call and c.start < call.end and call.start < c.end for c in query.calls)
+    return len(call.arguments) == 1 and not (call.labels_argument or call.group is not None or nested)
 
 
 def _has_choice(query: Query, conjunction: Conjunction) -> bool:

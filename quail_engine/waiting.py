@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
         ("inquiry", pa.int32()),  # index into the round's inquiries
         ("position", pa.int32()),
         ("key", pa.binary(KEY_BYTES)),
-        ("anchor", pa.int8()),  # number of the text that stands first in a pair; -1: no pair
+        ("anchor", pa.int8()),  # number of the text that stands first, be it the only one; -1: there is none
         ("texts", pa.list_(pa.string())),
         ("labels", pa.string()),
     ]
@@ -109,6 +109,7 @@ class Waiting:
     def __init__(self, inquiries: Sequence[Inquiry], memory_bytes: int) -> None:
         self._numbers = {id(inquiry): number for number, inquiry in enumerate(inquiries)}
         self._rows = Spill(_SCHEMA, memory_bytes)
+        self._asked: set[int] = set()  # inquiries that wait
         self._paired = False
 
     def __len__(self) -> int:
@@ -116,6 +117,7 @@ class Waiting:
 
     def add(self, inputs: Inputs, keys: Sequence[bytes]) -> None:
         count, width = len(inputs), len(inputs.columns)
+        self._asked.add(self._numbers[id(inputs.inquiry)])
         self._paired |= width > 1
         beside = (np.arange(count)[:, None] + count * np.arange(width)).reshape(-1)
         texts = pa.concat_arrays(inputs.columns).take(pa.array(beside)) if width else pa.array([], pa.string())
@@ -123,15 +125,15 @@ class Waiting:
             pa.array(np.full(count, self._numbers[id(inputs.inquiry)], np.int32)),
             pa.array(inputs.positions, pa.int32()),
             pa.array(keys, pa.binary(KEY_BYTES)),
-            pa.array(np.full(count, inputs.question.anchor if width > 1 else -1, np.int8)),
+            pa.array(np.full(count, inputs.question.anchor if width else -1, np.int8)),
             pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), texts),
             pa.array([inputs.labels] * count, pa.string()),
         ]
         self._rows.append(pa.record_batch(columns, schema=_SCHEMA))
 
     def parts(self) -> Iterator[pa.RecordBatch]:
-        """All of them, once: those of one anchor together."""
-        if self._paired:
+        """All of them, once: those of one anchor together, and several questions about one text."""
+        if self._paired or (len(self._asked) > 1 and len(self) > ASKED_ROWS):
             return self._rows.sorted_parts(_BY_ANCHOR, ASKED_ROWS, ASKED_BYTES)
         return self._rows.parts(ASKED_ROWS, ASKED_BYTES)
 

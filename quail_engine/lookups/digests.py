@@ -54,6 +54,11 @@ class DigestTable:
         return self._count
 
     @property
+    def digests(self) -> Digests:
+        """All of them, in the order of their numbers."""
+        return self._digests[: self._count]
+
+    @property
     def nbytes(self) -> int:
         return int(self._digests.nbytes + self._slots.nbytes)
 

@@ -102,8 +102,13 @@ class Inquiry:
             self.room = 0
 
     def forget(self) -> None:
-        """Drops what is missing, as if it had never been met."""
-        self._met.cut(len(self._met) - len(self.missing))
+        """Drops what is not answered, as if it had never been met."""
+        answered = self._places[: len(self._met)] != _OPEN
+        first = len(answered) - len(self.missing)  # from here on they were met since the last round
+        kept, places = self._met.digests[first:][answered[first:]], self._places[first : len(answered)][answered[first:]]
+        self._met.cut(first)
+        self._met.add(kept)
+        self._places[first : first + len(kept)] = places
         self.missing.close()
         self.missing = self._no_texts()
 

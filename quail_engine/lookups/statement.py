@@ -16,7 +16,7 @@ from quail_engine.lookups.digests import Digests, Positions, digests_of
 from quail_engine.lookups.inquiry import Inquiry
 from quail_engine.lookups.values import labels_of, least_margin, sql_value
 from quail_engine.settings import Settings
-from quail_engine.sql import KNOWN
+from quail_engine.sql import BESIDE, KNOWN
 
 GroupKey = tuple[str | None, ...]
 
@@ -196,6 +196,7 @@ class StatementLookUps:
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
             _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), grouped)
+            _by_tag[tag + BESIDE] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
             _by_tag[tag + KNOWN] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
             self._look_ups[same] = tag
         return self._look_ups[same]
@@ -212,37 +213,43 @@ class StatementLookUps:
 
     def start(self, level: int) -> None:
         """From here on look-ups up to `level` note what is missing; those apart do not."""
-        for tag in set(self.tags):
-            _by_tag[tag].next_round(level, asks=tag not in self._apart)
+        for tag, look_up in self._noting():
+            look_up.next_round(level, asks=tag not in self._apart)
 
     def start_only(self, calls: Sequence[int]) -> None:
         """From here on the look-ups of these calls note what is missing, and no others."""
         asking = {self.tags[i] for i in calls}
-        for tag in set(self.tags):
-            _by_tag[tag].next_round(_by_tag[tag].level, asks=tag in asking)
+        for tag, look_up in self._noting():
+            look_up.next_round(look_up.level, asks=tag in asking)
 
     def stop(self) -> None:
+        for _, look_up in self._noting():
+            look_up.noting = False
+
+    def _noting(self) -> Iterator[tuple[str, LookUp]]:
+        """The look-ups that may note something, with the tag of their call."""
         for tag in set(self.tags):
-            _by_tag[tag].noting = False
+            yield tag, _by_tag[tag]
+            yield tag, _by_tag[tag + BESIDE]
 
     def missing(self) -> list[Inquiry]:
         return [inquiry for inquiry in self.inquiries.values() if inquiry.waits]
 
     def waiting_levels(self) -> list[int]:
         """The levels of the calls that met something missing in the last round, lowest first."""
-        return sorted({look_up.level for look_up in map(_by_tag.__getitem__, self.tags) if look_up.waits})
+        return sorted({look_up.level for _, look_up in self._noting() if look_up.waits})
 
     def forget(self) -> None:
         """Drops what the last round noted, as if it had not been."""
         for inquiry in self.inquiries.values():
             inquiry.forget()
-        for tag in set(self.tags):
-            _by_tag[tag].forget()
+        for _, look_up in self._noting():
+            look_up.forget()
 
     @property
     def rows(self) -> dict[str, int]:
         """Rows looked up in the current round, by tag."""
-        return {tag: _by_tag[tag].rows for tag in self.tags}
+        return {tag: max(_by_tag[tag].rows, _by_tag[tag + BESIDE].rows) for tag in self.tags}
 
     def inputs(self, call_index: int) -> int:
         """Different inputs that were met so far."""
@@ -257,3 +264,4 @@ class StatementLookUps:
         for tag in set(self.tags):
             _by_tag.pop(tag, None)
             _by_tag.pop(tag + KNOWN, None)
+            _by_tag.pop(tag + BESIDE, None)

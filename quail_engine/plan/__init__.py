@@ -8,7 +8,7 @@ from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
 from quail_engine.plan.order import Asked, cheapest
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
-from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Source, Statistics
+from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Reading, Source, Statistics
 from quail_engine.plan.text import as_text, number
 from quail_engine.plan.tree import (
     Alternative,
@@ -45,6 +45,7 @@ __all__ = [
     "LogicalPlan",
     "PhysicalPlan",
     "PlanTree",
+    "Reading",
     "Rounds",
     "RoundsNode",
     "RunSql",

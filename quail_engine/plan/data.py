@@ -18,6 +18,7 @@ from quail_engine.plan.tree import (
     PlanTree,
     RoundsNode,
     ShownRowsNode,
+    TogetherNode,
 )
 
 VERSION = 1
@@ -61,7 +62,15 @@ def _(node: FirstRowsNode) -> dict[str, Any]:
 @as_data.register
 def _(node: RoundsNode) -> dict[str, Any]:
     orders = [[list(condition) for condition in order] for order in node.orders]
-    return {"operator": "Rounds", "levels": node.levels, "orders": orders, "calls": [as_data(call) for call in node.calls]}
+    together, calls = [as_data(step) for step in node.together], [as_data(call) for call in node.calls]
+    return {"operator": "Rounds", "levels": node.levels, "orders": orders, "together": together, "calls": calls}
+
+
+@as_data.register
+def _(step: TogetherNode) -> dict[str, Any]:
+    conditions = [list(condition) for condition in step.conditions]
+    tokens, apart = as_data(step.tokens_fresh), as_data(step.tokens_apart)
+    return {"conditions": conditions, "tokens_fresh": tokens, "tokens_apart": apart}
 
 
 @as_data.register

@@ -8,7 +8,8 @@ from functools import singledispatch
 
 from quail_engine.calls import AiCall, Kind
 from quail_engine.plan.physical import AskStep, FirstRows, PhysicalPlan, Rounds
-from quail_engine.plan.statistics import Estimate
+from quail_engine.plan.statistics import Estimate, Source
+from quail_engine.plan.together import Together
 from quail_engine.plan.tree import (
     Alternative,
     AskNode,
@@ -20,6 +21,7 @@ from quail_engine.plan.tree import (
     PlanTree,
     RoundsNode,
     ShownRowsNode,
+    TogetherNode,
 )
 from quail_engine.sql import PIN
 
@@ -108,7 +110,12 @@ def _(rounds: Rounds, calls: Sequence[CallNode]) -> Iterator[Node]:
     if rounds.levels:
         by_level = tuple(sorted((calls[i] for i in rounds.calls), key=lambda call: call.level))
         orders = tuple(tuple(conjunct.calls for conjunct in order) for order in rounds.orders)
-        yield RoundsNode(rounds.levels, by_level, orders)
+        yield RoundsNode(rounds.levels, by_level, orders, tuple(map(_together, rounds.together)))
+
+
+def _together(step: Together) -> TogetherNode:
+    tokens, apart = (Estimate(round(value), Source.ASSUMED) for value in (step.tokens, step.tokens_apart))
+    return TogetherNode(tuple(conjunct.calls for conjunct in step.conditions), tokens, apart)
 
 
 def _shown(step: FirstRows | None, calls: Sequence[CallNode]) -> Iterator[Node]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quail_engine.calls import AiCall
 from quail_engine.plan.statistics import Statistics
+from quail_engine.plan.together import Together
 from quail_engine.sql import Order, PairSpace, Query, RowLimit
 
 _TEXT_BYTES = 400  # of an input nobody has looked at
@@ -34,6 +35,7 @@ class LookUps:
 
     calls: tuple[int, ...]  # indexes, in text order
     orders: tuple[Order, ...] = ()  # the ANDs whose conditions are asked one after the other
+    together: tuple[Together, ...] = ()  # but these, which follow each other in one of the orders
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,12 @@ class LogicalPlan:
 
     def request_bytes(self, index: int) -> float:
         """Bytes of a request of a call: its texts, and the question around them."""
-        texts = self.statistics.calls[index].text_bytes
-        return (texts.value if texts else _TEXT_BYTES) + len(self.call(index).question.title)
+        return self.text_bytes(index) + len(self.call(index).question.title)
+
+    def text_bytes(self, index: int) -> float:
+        """Bytes of an input's texts."""
+        measured = self.statistics.calls[index].text_bytes
+        return measured.value if measured else _TEXT_BYTES
 
 
 def build(query: Query, statistics: Statistics | None = None) -> LogicalPlan:

@@ -20,7 +20,7 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         tables[condition.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
     first = FirstRows(plan.stop, _believed(plan, plan.stop) if plan.stop_is_free else ()) if plan.stop else None
-    rounds = Rounds(plan.rest.calls, levels, plan.rest.orders, plan.statistics.sampled(plan.query))
+    rounds = Rounds(plan.rest.calls, levels, plan.rest.orders, plan.rest.together, plan.statistics.sampled(plan.query))
     return PhysicalPlan(tuple(steps), first, rounds)
 
 

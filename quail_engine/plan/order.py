@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 _EXHAUSTIVE = 6  # conditions of which every order is tried: 720 orders
-_TIE = 1.05  # estimates are no more exact: where so little is gained the conditions stay as they come
+TIE = 1.05  # estimates are no more exact: where so little is gained the conditions stay as they come
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,14 @@ def cheapest(conditions: Sequence[Asked], rows: float, share: Callable[[Sequence
         candidates = [tuple(numbers), *((first, *(i for i in by_rank if i != first)) for first in by_rank)]
     costs = [expected_cost(order, conditions, rows, share) for order in candidates]
     best = min(range(len(costs)), key=costs.__getitem__)
-    return candidates[0] if costs[0] <= costs[best] * _TIE else candidates[best]
+    return candidates[0] if costs[0] <= costs[best] * TIE else candidates[best]
 
 
 def expected_cost(
     order: Sequence[int], conditions: Sequence[Asked], rows: float, share: Callable[[Sequence[int]], float]
 ) -> float:
     """What an order costs, in the unit of `Asked.cost`."""
-    return sum(
-        conditions[i].cost * _distinct(conditions[i].inputs, rows, share(order[:place])) for place, i in enumerate(order)
-    )
+    return sum(conditions[i].cost * distinct(conditions[i].inputs, rows, share(order[:place])) for place, i in enumerate(order))
 
 
 def _rank(condition: Asked, selectivity: float) -> float:
@@ -52,7 +50,7 @@ def _rank(condition: Asked, selectivity: float) -> float:
     return condition.cost * condition.inputs / max(1e-9, 1 - selectivity)
 
 
-def _distinct(inputs: float, rows: float, share: float) -> float:
+def distinct(inputs: float, rows: float, share: float) -> float:
     """Distinct inputs expected among a random share of rows (Cardenas)."""
     if inputs <= 0:
         return 0.0

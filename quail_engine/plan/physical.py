@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quail_engine.plan.statistics import Estimate
+from quail_engine.plan.together import Together
 from quail_engine.sql import Order, RowLimit
 
 
@@ -45,6 +46,7 @@ class Rounds:
     calls: tuple[int, ...]
     levels: int  # number of levels; 0 when no call is left to look up
     orders: tuple[Order, ...] = ()  # conditions of one AND, each asked where those before it are TRUE
+    together: tuple[Together, ...] = ()  # of these, those that are asked in one pass
     sampled: tuple[int, ...] = ()  # calls that were asked about some rows before it was their turn
 
 

@@ -31,6 +31,15 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How the prompt of a call reads its only text."""
+
+    before: tuple[object, ...]  # model, and the tokens in front of the text: where they are equal, so is the KV of a text
+    behind: int  # tokens after the text: the question, and what is read after it
+    tokens_a_byte: float  # of the text
+
+
+@dataclass(frozen=True)
 class CallStatistics:
     """Of one AI call, where the conditions beside it that ask nothing are TRUE, and those that ask are taken as TRUE."""
 
@@ -38,6 +47,7 @@ class CallStatistics:
     inputs: Estimate | None = None  # distinct inputs; None: not counted
     known: int = 0  # answers to its question that the store holds
     text_bytes: Estimate | None = None  # of an input's texts together, the mean; None: not looked at
+    reading: Reading | None = None  # None: not looked at, as where no other call reads the same text
 
     @property
     def answered_share(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 
 from quail_engine.plan.statistics import Estimate, Source
@@ -74,8 +74,15 @@ def _(node: RoundsNode) -> Iterator[str]:
         yield from _details(call)
     questions = {call.call: _question(call) for call in node.calls}
     for order in node.orders:
-        asked = (" and ".join(questions[i] for i in condition) for condition in order)
-        yield f"  one after the other, each where those before it are TRUE: {', '.join(asked)}"
+        yield f"  one after the other, each where those before it are TRUE: {_conditions(order, questions)}"
+    for step in node.together:
+        yield f"  of these asked together, as they share the text's KV: {_conditions(step.conditions, questions)}"
+        tokens, apart = (_amounts((estimate, "tokens")) for estimate in (step.tokens_fresh, step.tokens_apart))
+        yield f"    {tokens}; instead: one after the other, {apart}"
+
+
+def _conditions(conditions: Sequence[Sequence[int]], questions: Mapping[int, str]) -> str:
+    return ", ".join(" and ".join(questions[i] for i in condition) for condition in conditions)
 
 
 def _details(call: CallNode) -> Iterator[str]:

@@ -104,6 +104,16 @@ class RoundsNode:
     levels: int
     calls: tuple[CallNode, ...]  # in the order of their levels
     orders: tuple[tuple[tuple[int, ...], ...], ...]  # conditions, by the numbers of their calls, asked one after the other
+    together: tuple[TogetherNode, ...] = ()
+
+
+@dataclass(frozen=True)
+class TogetherNode:
+    """Conditions of one of the orders that are asked at once, because they share the KV of their text."""
+
+    conditions: tuple[tuple[int, ...], ...]  # by the numbers of their calls
+    tokens_fresh: Estimate  # that are prefilled for them, and were they asked one after the other
+    tokens_apart: Estimate
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze, settled
 from quail_engine.sql.render import (
+    BESIDE,
     KNOWN,
     LIST_LOOK_UP,
     LOOK_UPS,
@@ -29,6 +30,7 @@ from quail_engine.sql.source import quoted
 from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
 
 __all__ = [
+    "BESIDE",
     "KNOWN",
     "LIST_LOOK_UP",
     "LOOK_UPS",

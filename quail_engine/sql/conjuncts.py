@@ -80,27 +80,40 @@ def conjunct_of(part: exp.Expr, nodes: Sequence[AiFunction]) -> Conjunct:
     return Conjunct(*span(part), inside, negated if bare else None)
 
 
-def ordered(calls: Sequence[AiCall], orders: Sequence[Order], out_of_turn: Collection[int] = ()) -> tuple[AiCall, ...]:
-    """The calls, each asked where the conditions before its own are TRUE.
+def ordered(
+    calls: Sequence[AiCall], orders: Sequence[Order], together: Sequence[Order] = (), out_of_turn: Collection[int] = ()
+) -> tuple[AiCall, ...]:
+    """The calls, each asked where the conditions before its own are TRUE; those of one of `together` at once.
 
-    A call that is a condition after it counts, too, where it was asked `out_of_turn`: where that is FALSE the call is needless.
-    Not so a condition that is made of calls: IS TRUE and COALESCE are FALSE also of what nobody knows.
+    A call that is a condition beside it counts, too, as far as the store knew it, and one after it that was asked
+    `out_of_turn`: where that is FALSE the call is needless. Not so a condition that is made of calls: IS TRUE and COALESCE are
+    FALSE also of what nobody knows.
     """
     found = list(calls)
     for order in orders:
-        for place, conjunct in enumerate(order):
-            after = (other for other in order[place + 1 :] if other.negated is not None)
-            unless = tuple(other.span for other in after if other.calls[0] in out_of_turn)
-            for i in conjunct.calls:
-                found[i] = replace(found[i], reached=(*found[i].reached, *_before(order[:place])), unless=unless)
+        steps = _steps(order, together)
+        for place, step in enumerate(steps):
+            reached = tuple(_before(steps[:place]))
+            after = [c for later in steps[place + 1 :] for c in later if c.calls[0] in out_of_turn]
+            for conjunct in step:
+                unless = tuple(c.span for c in (*step, *after) if c is not conjunct and c.negated is not None)
+                # DuckDB stops at the first condition that is not TRUE, and would meet no input of the others.
+                beside = tuple(i for other in step if other is not conjunct for i in other.calls)
+                for i in conjunct.calls:
+                    found[i] = replace(found[i], reached=(*found[i].reached, *reached), unless=unless, beside=beside)
     return tuple(found)
 
 
-def _before(order: Order) -> Iterator[Reached]:
+def _steps(order: Order, together: Sequence[Order]) -> list[Order]:
+    """An order as what is asked at once, one after the other."""
+    return list(dict.fromkeys(next((group for group in together if c in group), (c,)) for c in order))
+
+
+def _before(steps: Sequence[Order]) -> Iterator[Reached]:
     """As many conditions as are TRUE together only where all are: a call's is TRUE only where it was asked."""
-    for conjunct in reversed(order):
-        yield Reached(*conjunct.span)
-        if conjunct.negated is not None:
+    for step in reversed(steps):
+        yield from (Reached(*conjunct.span) for conjunct in step)
+        if any(conjunct.negated is not None for conjunct in step):
             return
 
 

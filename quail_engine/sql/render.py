@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 
@@ -26,6 +27,9 @@ Edit = tuple[int, int, str]
 
 KNOWN = "_known"
 """Behind a tag: the same look-up, which never notes what is missing."""
+
+BESIDE = "_beside"
+"""Behind a tag: the same look-up, where it stands inside of another one."""
 
 OPEN = "__quail_open"
 """TRUE where a look-up would answer NULL because nobody has asked yet."""
@@ -340,7 +344,14 @@ def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mappi
     conditions += [f"({_as_known(query, span, tags)}) IS NOT FALSE" for span in call.unless]
     guard = f"({' AND '.join(conditions)})" if conditions else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
-    return [guard, *call.depends, *group, *_inputs(query, index, tags)]
+    beside = [_beside(query, i, tags, tables) for i in call.beside]
+    return [guard, *call.depends, *beside, *group, *_inputs(query, index, tags)]
+
+
+def _beside(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> str:
+    """A look-up inside of another one."""
+    alone = replace(query, calls=tuple(replace(call, beside=()) for call in query.calls))
+    return _call_of(_function(query, index), tags[index] + BESIDE, _look_up_inputs(alone, index, tags, tables))
 
 
 def _as_known(query: Query, part: tuple[int, int], tags: Sequence[str]) -> str:

@@ -1,0 +1,66 @@
+"""Conditions of one AND that follow each other and read the same text are asked at once, where that prefills fewer tokens.
+
+Where a model's prompts put the text first, its KV serves all of them; asked later, the text would be prefilled again. For a
+text of d tokens, a question of q, and a share s of rows that the conditions before leave, a condition costs q a row beside the
+others, and s (d + q) after them. So long texts are read once, and a rare condition about short texts still comes first.
+
+Of a text that one of them is known to refuse, as by an earlier statement's answers, the others are not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from quail_engine.plan.logical import LogicalPlan
+from quail_engine.plan.order import distinct
+from quail_engine.plan.statistics import ConjunctionStatistics
+from quail_engine.plan.together import Together, cheapest_steps
+from quail_engine.sql import Conjunct, Conjunction, Order
+
+
+def ask_together(plan: LogicalPlan) -> LogicalPlan:
+    found = list(zip(plan.query.conjunctions, plan.statistics.conjunctions, strict=True))
+    together: list[Together] = []
+    for order in plan.rest.orders:
+        conjunction, known = next((c, known) for c, known in found if set(c.conjuncts) == set(order))
+        together += _groups(plan, order, conjunction, known)
+    return replace(plan, rest=replace(plan.rest, together=tuple(together)))
+
+
+def _groups(plan: LogicalPlan, order: Order, conjunction: Conjunction, known: ConjunctionStatistics) -> Iterator[Together]:
+    places = [conjunction.conjuncts.index(conjunct) for conjunct in order]
+    first = 0
+    for text, run in groupby(order, key=lambda conjunct: _text(plan, conjunct)):
+        conditions = tuple(run)
+        if text is not None and len(conditions) > 1:
+            call = conditions[0].calls[0]
+            counted = plan.statistics.calls[call].inputs
+            inputs = counted.value if counted else 1.0
+            rows = known.rows.value if known.rows else inputs
+            left = [distinct(inputs, rows, known.share(places[: first + i])) for i in range(len(conditions))]
+            for step in cheapest_steps(_text_tokens(plan, call), [_behind(plan, c) for c in conditions], left):
+                if step.end - step.start > 1:
+                    yield Together(conditions[step.start : step.end], step.tokens, step.tokens_apart)
+        first += len(conditions)
+
+
+def _text(plan: LogicalPlan, conjunct: Conjunct) -> object:
+    """What a condition shares with others that read the same: its only text, and all that stands before it; None for others."""
+    found: set[object] = set()
+    for i in conjunct.calls:
+        call, reading = plan.call(i), plan.statistics.calls[i].reading
+        if reading is None or call.options.order == "as_written":
+            return None
+        found.add((call.arguments, reading.before))
+    return found.pop() if len(found) == 1 else None
+
+
+def _text_tokens(plan: LogicalPlan, call: int) -> float:
+    reading = plan.statistics.calls[call].reading
+    return plan.text_bytes(call) * reading.tokens_a_byte if reading else 0.0
+
+
+def _behind(plan: LogicalPlan, conjunct: Conjunct) -> int:
+    return sum(reading.behind for i in conjunct.calls if (reading := plan.statistics.calls[i].reading))

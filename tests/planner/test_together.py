@@ -1,0 +1,170 @@
+# ruff: noqa: E501 - SQL is easier to read on one line
+"""Conditions about one text are asked at once where the text is long: rows, requests and tokens, worked out by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from planner_cases import contains
+from text_first import put_texts_first
+
+from quail_engine import Connection, waiting
+
+LONG = """
+create or replace table long as
+    select id, k, body || repeat(' ' || md5(id::varchar), 30) as body, body as short,
+           case when id % 4 > 0 then repeat(note || ' ', 100) end as note
+    from t
+"""
+"""The 400 texts at some 1,000 bytes each; of the notes, 50 different ones, more are NULL."""
+
+EVEN, FIVE, NOTE = contains("even", "body"), contains("five", "body"), contains("note 1 ", "note")
+TWENTY = contains("twenty", "body", selectivity=0.05)
+APART = "ask_together"
+Connected = Callable[..., Connection]
+
+
+def rows(table: object) -> Counter[str]:
+    return Counter(map(str, table.to_pylist()))  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def tables(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_texts_first(monkeypatch)
+    for name in ("database", "oracle"):
+        request.getfixturevalue(name).execute(LONG)
+
+
+@pytest.mark.parametrize(
+    ("sql", "together", "apart"),
+    [
+        (f"select id from long where {EVEN} and {FIVE}", 400 + 400, 400 + 200),
+        (f"select id from long where {EVEN} and not {FIVE}", 400 + 400, 400 + 200),
+        (f"select id from long where k < 3 and not ({FIVE}) and {EVEN} is true", 120 + 120, 120 + 80),
+        # So few are left by a rare one that it stays alone, but the others read them at once. All that hold 'twenty' are even.
+        (f"select id from long where {EVEN} and {FIVE} and {TWENTY}", 400 + 20 + 20, 400 + 20 + 20),
+        (f"select id from long where not {EVEN} and {FIVE} and {TWENTY}", 400 + 20 + 20, 400 + 20),
+        # 50 notes, and one of them on 7 rows, whose numbers are odd: first the notes, then the texts beside it.
+        (f"select id from long where {EVEN} and {contains('note 1 ', 'note', selectivity=0.02)} and {FIVE}", 50 + 7 + 7, 50 + 7),
+        (f"select id from long where {NOTE} and {contains('note', 'note')} and {EVEN} and {FIVE}", 50 + 50 + 7 + 7, 50 + 1 + 7),
+        (f"select count(*) filter (where {EVEN} and {FIVE}) as n from long group by k", 400 + 400, 400 + 200),
+        (f"select id from long where (id < 100 or {EVEN}) and {FIVE}", 300 + 400, 300 + 250),
+        (f"with c as (select * from long where {EVEN} and {FIVE}) select id from c where {contains('twenty', 'short')}", 800 + 40, 600 + 40),
+        (f"select long.id from long join u on long.k = u.k and u.k < 5 left join u w on w.k = u.k and {EVEN} and {FIVE}", 200 + 200, 200 + 120),
+    ],
+)  # fmt: skip
+def test_long_texts_are_read_once(
+    connected: Connected, oracle: duckdb.DuckDBPyConnection, sql: str, together: int, apart: int
+) -> None:
+    con, other = connected(sample_rows=0), connected(sample_rows=0, disable_rules=APART)
+    expected = rows(oracle.sql(sql).to_arrow_table())
+    assert rows(con.sql(sql)) == rows(other.sql(sql)) == expected
+    assert (con.report.asked, other.report.asked) == (together, apart)
+    assert "asked together" in con.report.plan
+    # Most tokens are the first condition's; of a later one nearly all are saved.
+    assert con.report.tokens_fresh < (0.8 if together > 1.2 * apart > 200 else 1.01) * other.report.tokens_fresh
+
+
+def test_a_second_condition_costs_its_question(connected: Connected) -> None:
+    con = connected()
+    con.sql(f"select id from long where {EVEN}")
+    first = con.report.tokens_fresh
+    con = connected(sample_rows=0)
+    con.sql(f"select id from long where {EVEN} and {FIVE}")
+    assert first < con.report.tokens_fresh <= 1.1 * first
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"{contains('even', 'short')} and {contains('twenty', 'short', selectivity=0.05)}",  # short texts, and few are left
+        f"{EVEN} and {NOTE}",  # different texts
+        f"{EVEN} and {contains('five', 'body', order='as_written')}",
+        f"{EVEN} and AI_CLASSIFY(note, ['a', 'b']) = 'a'",
+        f"{EVEN} and {FIVE} limit 3",
+        "AI_FILTER(PROMPT('Contain ''even''? {0} {1}', body, note)) and AI_FILTER(PROMPT('Contain ''five''? {0} {1}', body, note))",
+    ],
+)
+def test_one_after_the_other(connected: Connected, condition: str) -> None:
+    con, other = connected(sample_rows=0), connected(sample_rows=0, disable_rules=APART)
+    for each in (con, other):
+        each.sql(f"select id from long where {condition}")
+    assert con.report.asked == other.report.asked
+    assert "together" not in con.report.plan
+
+
+def test_prompts_that_put_the_question_first_share_no_text(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    con = connected(sample_rows=0)
+    con.sql(f"select id from long where {EVEN} and {FIVE}")
+    assert con.report.asked == 400 + 200
+    assert "together" not in con.report.plan
+
+
+def test_what_the_store_knows_makes_questions_needless(connected: Connected, tmp_path: Path) -> None:
+    # 80 texts hold 'five', and half of the first 200 'even'. Texts that spill to disk are read twice.
+    con = connected(answers=str(tmp_path), sample_rows=0, missing_bytes=1000)
+    con.sql(f"select id from long where {FIVE}")
+    con.sql(f"select id from long where {EVEN} and {FIVE}")
+    assert (con.report.asked, con.report.recalled) == (80, 400)
+    con.sql(f"select id from long where {EVEN} and {FIVE}")
+    assert (con.report.asked, con.report.recalled) == (0, 80 + 400)
+    con = connected(sample_rows=0, missing_bytes=1000)
+    con.sql(f"select id from long where id < 200 and {EVEN}")
+    sql = f"select id from long where {contains('a', 'body')} and {EVEN}"
+    assert "300 requests, 0 recalled" in con.explain(sql), "what will happen is told"
+    con.sql(sql)
+    assert (con.report.asked, con.report.recalled) == (100 + 200 + 200, 200)
+
+
+def test_a_sample_is_part_of_what_is_asked(connected: Connected) -> None:
+    con = connected(sample_rows=40)
+    con.sql(f"select id from long where {EVEN} and {contains('a', 'body')}")
+    assert con.report.sampled == 2 * 40
+    assert con.report.asked == 2 * 400
+
+
+def test_a_text_stays_beside_its_questions_in_large_rounds(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tokens(**settings: object) -> int:
+        con = connected(sample_rows=0, **settings)
+        con.sql(f"select id from long where {EVEN} and {FIVE}")
+        return con.report.tokens_fresh
+
+    whole = tokens()
+    monkeypatch.setattr(waiting, "ASKED_ROWS", 50)
+    assert tokens() <= 1.02 * whole
+    assert tokens(max_missing_per_round=100) <= 2 * whole
+
+
+def test_writing_statements(connected: Connected, oracle: duckdb.DuckDBPyConnection) -> None:
+    con = connected(sample_rows=0)
+    for sql, asked in (
+        (f"update long set k = -1 where {EVEN} and {FIVE}", 400 + 400),
+        (f"delete from long where {FIVE} and {contains('odd', 'body')}", 80),  # the others are known not to hold 'five'
+    ):
+        con.sql(sql)
+        assert con.report.asked == asked
+        oracle.execute(sql)
+        assert rows(con.sql("from long")) == rows(oracle.sql("from long").to_arrow_table())
+
+
+def test_failures_refuse(connected: Connected) -> None:
+    con = connected(mock_fail="twenty", max_error_ratio=1.0, sample_rows=0)
+    assert con.sql(f"select id from long where {EVEN} and {FIVE}").num_rows == 20
+    assert (con.report.asked, con.report.failed) == (800, 40)
+
+
+def test_the_plan_says_what_it_saves(connected: Connected) -> None:
+    con = connected()
+    sql = f"select id from long where {EVEN} and {FIVE}"
+    (plan,) = con._session.explain(con._connection, sql)
+    (step,) = plan.nodes[0].together  # type: ignore[union-attr]
+    assert step.conditions == ((0,), (1,))
+    assert step.tokens_fresh.value == pytest.approx(plan.estimate.tokens_fresh.value, rel=0.15)  # type: ignore[union-attr]
+    assert step.tokens_apart.value > 1.3 * step.tokens_fresh.value
+    assert con.explain(sql, format="json")[0]["steps"][0]["together"][0]["conditions"] == [[0], [1]]
+    assert f"instead: one after the other, ≈ {step.tokens_apart.value:,} tokens" in con.explain(sql)
