@@ -21,7 +21,8 @@ from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
 from quail_engine.engine.local.device_kernels import TORCH, disagreement
 from quail_engine.engine.local.weights import Config, open_checkpoint
-from quail_engine.errors import EngineError
+from quail_engine.errors import EngineError, ModelError, SettingsError
+from quail_engine.models import find, precision_of
 from quail_engine.settings import Settings
 
 CPU = torch.device("cpu")
@@ -193,6 +194,21 @@ def assert_same(found: Sequence[tuple[np.ndarray, ...]], expected: Sequence[tupl
 def test_a_device_too_small_is_one_clear_error(tiny_folder: Callable[[str], Path]) -> None:
     with pytest.raises(EngineError, match="gpu_memory_fraction"):
         load(tiny_folder("llama tied"), token_budget=10_000_000)
+
+
+def test_a_gpu_has_larger_batches_unless_said_otherwise() -> None:
+    assert Settings.of({}).token_budget == Settings.of({"device": "cpu"}).token_budget == 2_048
+    assert Settings.of({"device": "cuda:1"}).token_budget == 8_192
+    assert Settings.of({"device": "cuda", "token_budget": 100}).token_budget == 100
+    for device in ("cuda:x", "gpu", "cuda1"):
+        with pytest.raises(SettingsError, match="device must be auto, cpu, cuda"):
+            Settings.of({"device": device})
+
+
+def test_a_name_with_fp8_is_a_model_of_its_own() -> None:
+    assert (precision_of("qwen3-4b"), precision_of("qwen3-4b@fp8")) == ("full", "fp8")
+    with pytest.raises(ModelError, match="Unknown model 'qwen3-9b'"):
+        find("qwen3-9b@fp8", None)
 
 
 def test_auto_is_the_cpu_where_there_is_no_gpu() -> None:

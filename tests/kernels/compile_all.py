@@ -108,9 +108,9 @@ def cases(capability: int) -> list[Case]:
                 f"segment_attention group {group} dim {dim}", segment_attention_kernel,
                 {"queries": "*bf16", "keys": "*bf16", "values": "*bf16", "output": "*bf16",
                  **dict.fromkeys(("tile_starts", "starts", "lengths", "lows", "highs", "shifts", "slots"), "*i32"),
-                 "rows": "i32", "tile_tokens": "i32", "row_stride": "i32", "key_heads": "i32", "scale": "fp32"},
+                 **dict.fromkeys(("rows", "tile_tokens", "query_stride", "row_stride", "key_heads"), "i32"), "scale": "fp32"},
                 {"GROUP": group, "DIM": dim, "ROWS": BLOCK_ROWS, "KEYS": block_keys(capability)}, 8, 2, tensor_cores=True,
-                aligned=("queries", "keys", "values", "output", "row_stride"),
+                aligned=("queries", "keys", "values", "output", "query_stride", "row_stride"),
             )
         )  # fmt: skip
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 
 from quail_engine.errors import EngineError
@@ -69,6 +71,11 @@ def require_fp8(device: torch.device, hidden: int, mlp: int) -> None:
         raise EngineError(f"@fp8 needs widths that are multiples of 16; the model's are {hidden} and {mlp}.")
 
 
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Makes it the thread's current device: Triton launches there, wherever the tensors are."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 def name_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
@@ -85,9 +92,15 @@ def machine_of(device: torch.device, fp8: bool) -> Machine:
     return Machine(*rates, pass_seconds=machine.pass_seconds)
 
 
+def reserved_bytes(device: torch.device) -> int:
+    """What libraries, and gathered keys of attention in plain torch, may need beside a forward pass's own results."""
+    return 1 << (26 if device.type == "cpu" else 30)
+
+
 def free_bytes(device: torch.device) -> int:
     """Of the device's memory; of the CPU a fixed share that tests do with."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
         return int(torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory())

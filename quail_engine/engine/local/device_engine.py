@@ -12,7 +12,7 @@ from torch import Tensor
 
 from quail_engine.batching.batch import Batch, work_of
 from quail_engine.engine.local.arena import Arena, kv_bytes
-from quail_engine.engine.local.device import free_bytes, machine_of, name_of, require_fp8
+from quail_engine.engine.local.device import current, free_bytes, machine_of, name_of, require_fp8, reserved_bytes
 from quail_engine.engine.local.device_kernels import choose_kernels
 from quail_engine.engine.local.device_model import DeviceModel, build_device_model, forward, readout
 from quail_engine.engine.local.device_plan import DevicePlan, Group, Placed, plan_batch
@@ -106,6 +106,10 @@ class DeviceEngine:
     @torch.inference_mode()
     def submit(self, batch: Batch) -> Pending:
         """Launches a batch. KV that it does not keep may be given away: whatever overwrites it runs behind it."""
+        with current(self._device):
+            return self._launch(batch)
+
+    def _launch(self, batch: Batch) -> Pending:
         config = self._model.config
         fresh = self._arena.take(batch.tokens)
         try:
@@ -202,10 +206,11 @@ def build(
         require_fp8(device, config.hidden_size, config.intermediate_size)
     chosen = torch.float32 if dtype == "float32" and not fp8 else torch.bfloat16
     before = free_bytes(device)
-    with memory_errors():
+    with memory_errors(), current(device):
         kernels, about = choose_kernels(config, chosen, device, fp8)
         model = build_device_model(checkpoint, chosen, device, fp8, kernels)
-        room = int(before * memory_fraction) - (before - free_bytes(device)) - _working_bytes(config, chosen, token_budget)
+        working = _working_bytes(config, chosen, token_budget) + reserved_bytes(device)
+        room = int(before * memory_fraction) - (before - free_bytes(device)) - working
         slots = room // kv_bytes(config, chosen)
         if slots < token_budget:
             raise EngineError(
@@ -228,4 +233,4 @@ def _working_bytes(config: Config, dtype: torch.dtype, tokens: int) -> int:
     """What a forward pass holds beside weights and KV, at most: residual, and the widest results that live at the same time."""
     heads = config.num_heads + 2 * config.num_kv_heads
     values = 3 * config.hidden_size + 2 * heads * config.head_dim + 4 * config.intermediate_size
-    return tokens * (4 * config.hidden_size + values * dtype.itemsize) + (1 << 26)
+    return tokens * (4 * config.hidden_size + values * dtype.itemsize)

@@ -17,7 +17,7 @@ from torch import Tensor
 from quail_engine.engine.local.segments import SegmentPlan, Slots
 
 _LEAST_KEYS = 64
-_MOST_SCORES = 1 << 24
+_MOST_SCORES = 1 << 22
 """(token, key) pairs of a call: what the mask and, where no fused kernel takes it, the scores of one head need room for."""
 
 

@@ -47,7 +47,7 @@ class SegmentTable:
 @triton.jit
 def segment_attention_kernel(
     queries, keys, values, output, tile_starts, starts, lengths, lows, highs, shifts, slots,
-    rows, tile_tokens, row_stride, key_heads, scale,
+    rows, tile_tokens, query_stride, row_stride, key_heads, scale,
     GROUP: tl.constexpr, DIM: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """One program a (tile, key head)."""
@@ -57,8 +57,8 @@ def segment_attention_kernel(
     row = (tile * tile_tokens + token).to(tl.int64)
     inside = (token < tile_tokens) & (row < rows)
     dim = tl.arange(0, DIM)
-    at = row[:, None] * row_stride + (key_head * GROUP + member)[:, None] * DIM + dim[None, :]
-    query = tl.load(queries + at, mask=inside[:, None], other=0.0)
+    first_of_row = (key_head * GROUP + member) * DIM
+    query = tl.load(queries + (row * query_stride + first_of_row)[:, None] + dim[None, :], mask=inside[:, None], other=0.0)
     largest = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     sums = tl.zeros([ROWS, DIM], tl.float32)
@@ -83,7 +83,11 @@ def segment_attention_kernel(
             sums = tl.dot(share.to(block.dtype), block, sums * rescale[:, None])
             largest = new
     result = sums / tl.where(total > 0.0, total, 1.0)[:, None]
-    tl.store(output + at, result.to(output.dtype.element_ty), mask=inside[:, None])
+    tl.store(
+        output + (row * row_stride + first_of_row)[:, None] + dim[None, :],
+        result.to(output.dtype.element_ty),
+        mask=inside[:, None],
+    )
 
 
 def block_keys(capability: int) -> int:
@@ -116,13 +120,11 @@ def segment_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Segm
     assert values.shape == keys.shape
     assert values.is_contiguous()
     output = torch.empty(rows, query_heads, dim, dtype=queries.dtype, device=queries.device)
-    if queries.stride(0) != output.stride(0):
-        queries = queries.contiguous()
     if rows:
         segment_attention_kernel[(table.tiles, key_heads)](
             queries, keys, values, output,
             table.tile_starts, table.starts, table.lengths, table.lows, table.highs, table.shifts, table.slots,
-            rows, table.tokens, query_heads * dim, key_heads, dim**-0.5 * _LOG2_E,
+            rows, table.tokens, queries.stride(0), query_heads * dim, key_heads, dim**-0.5 * _LOG2_E,
             GROUP=group, DIM=dim, ROWS=BLOCK_ROWS, KEYS=block_keys(_capability(queries)), num_warps=8, num_stages=2,
         )  # fmt: skip
     return output
