@@ -28,10 +28,26 @@ class Place:
         line = self.sql[start_of_line:] if end_of_line < 0 else self.sql[start_of_line:end_of_line]
         column = self.start - start_of_line
         width = max(1, min(self.end, start_of_line + len(line)) - self.start)
+        line, column, width = _shortened(line, column, width)
         prefix = f"line {self.sql.count(chr(10), 0, self.start) + 1}: "
         # Tabs are kept in the padding so that the marker stands under the call in any terminal.
         padding = " " * len(prefix) + "".join("\t" if c == "\t" else " " for c in line[:column])
         return f"{prefix}{line}\n{padding}{'^' * width}"
+
+
+_SHOWN = 600
+"""Characters of a line that are shown whole; of a longer one, as of a thousand labelled rows, what is around the place."""
+
+
+def _shortened(line: str, column: int, width: int) -> tuple[str, int, int]:
+    """The part of a line around its underlined span, and where that begins in it and how wide it is."""
+    if len(line) <= _SHOWN:
+        return line, column, width
+    width = min(width, _SHOWN // 2)
+    start = max(0, min(column - (_SHOWN - width) // 2, len(line) - _SHOWN))
+    end = min(len(line), start + _SHOWN)
+    before, after = "…" if start else "", "…" if end < len(line) else ""
+    return f"{before}{line[start:end]}{after}", column - start + len(before), width
 
 
 class QuailError(Exception):

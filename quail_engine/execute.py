@@ -96,20 +96,22 @@ def plans(
     trees = []
     for statement, query in zip(statements, queries, strict=True):
         if query is not None:
-            trees.append(_planned(services, cursor, query, asked, analyze_))
+            trees.append(_planned(services, Recorder(cursor), query, _written(statement, query), asked, analyze_))
         elif analyze_:
             cursor.execute(text[statement.start : statement.end])
     return trees
 
 
 def _planned(
-    services: Services, cursor: duckdb.DuckDBPyConnection, query: Query, asked: set[bytes], analyze_: bool
+    services: Services, cursor: Recorder, query: Query, written: Written, asked: set[bytes], analyze_: bool
 ) -> PlanTree:
-    run = _Run(services, Recorder(cursor), query, Supposing(services.settings, query, asked))
-    tree = run.forecast()
+    run = _Run(services, cursor, query, Supposing(services.settings, query, asked))
+    with in_own_words(cursor, written, run.tags, ()):
+        tree = run.forecast()
     if analyze_:
-        run = _Run(services, Recorder(cursor), query, _answering(services, threading.Event()))
-        run.run()
+        run = _Run(services, cursor, query, _answering(services, threading.Event()))
+        with in_own_words(cursor, written, run.tags, ()):
+            run.run()
         tree = tree.beside(run.happened)
     return tree
 
@@ -198,12 +200,17 @@ class _Run:
         return str(rule) if rule else unfitted
 
     def forecast(self) -> PlanTree:
-        """The plan with what it is estimated to cost: it is run, and closed, with answers that are supposed."""
+        """The plan with what it is estimated to cost: it is run, and closed, with answers that are supposed.
+
+        What DuckDB refuses is a note of the plan, unless it ends a transaction of the user's: then duckdb.Error is raised.
+        """
         supposing = self._answering
         assert isinstance(supposing, Supposing), "a forecast must not ask"
         try:
             return self._tree(self._supposed(supposing))
         except (QuailError, duckdb.Error) as error:
+            if _is_aborted(self._cursor.cursor):
+                raise
             return self._tree(Found(notes=(f"Nothing is estimated. {str(error).splitlines()[0]}",)))
         finally:
             self.close()
@@ -286,8 +293,11 @@ class _Run:
                 len(head.rstrip()) - len(head),
                 "EXPLAIN for the plan alone, or con.explain(sql, analyze=True) from Python",
             )
-        sql = render(self._query, self.tags, {}, _names(self._cursor, self._query))
-        theirs = self._cursor.execute(self._query.head + sql + self._query.tail).fetchall()
+        if self._query.written:
+            sql = render_written(self._query, self.tags)
+        else:
+            sql = render(self._query, self.tags, {}, _names(self._cursor, self._query)) + self._query.tail
+        theirs = self._cursor.execute(self._query.head + sql).fetchall()
         supposing = Supposing(self._services.settings, self._query, set())
         plan = _Run(self._services, self._cursor, self._query, supposing).forecast()
         rows = [("quail_plan", as_text(plan)), *theirs]
@@ -419,6 +429,15 @@ def _transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         cursor.execute("ROLLBACK")
         raise
     cursor.execute("COMMIT")
+
+
+def _is_aborted(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a transaction is open in which nothing can run any more."""
+    try:
+        cursor.execute("SELECT 1").fetchall()
+    except duckdb.TransactionException:
+        return True
+    return False
 
 
 def _literal(text: str) -> str:

@@ -235,6 +235,18 @@ def test_the_line_and_column_of_a_long_statement(con: Connection) -> None:
     assert caught.value.sql[caught.value.position : caught.value.end] == "{1}"
 
 
+@pytest.mark.parametrize("column", ["nosuch", "body"])
+def test_a_line_of_many_examples_is_shown_in_part(con: Connection, column: str) -> None:
+    rows = ", ".join(f"{{'input': 'text {i}', 'answer': {i % 2 == 0}}}" for i in range(1_000))
+    bad = "{'input': 'x', 'answer': 'maybe'}"
+    examples = f"[{rows}]" if column == "nosuch" else f"[{rows}, {bad}, {rows}]"
+    with pytest.raises((duckdb.BinderException, SqlError)) as raised:
+        con.sql(f"select AI_FILTER('q', body, {{'examples': {examples}}}) from t where {column} = ''")
+    line, markers = str(raised.value).splitlines()[-2:]
+    assert len(str(raised.value)) < 2_000
+    assert line[markers.index("^") : markers.rindex("^") + 1] == ("nosuch" if column == "nosuch" else bad)
+
+
 def test_plain_braces_in_documents_and_shorthand(con: Connection) -> None:
     con.sql("select AI_FILTER('Is {this} fine?', '{{w14 w15}} A = {1; 2; 3}')")
     assert con.report.asked == 1

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from pages import Page
 
@@ -198,9 +199,44 @@ def test_a_transaction_stays_open_and_whole(con: quail_engine.Connection) -> Non
     con.sql("insert into tickets values (100, 3, 'urgent in a transaction')")
     (call,) = calls(con, f"select id from tickets where id >= 100 and {URGENT}")
     assert value(call, "rows") == 1
-    con.explain(f"select id from nowhere where {URGENT}")
+    # DuckDB ends the transaction, which a note of a plan must not hide.
+    with pytest.raises(duckdb.CatalogException, match=r"(?s)nowhere does not exist.*\n *\^{7}$"):
+        con.explain(f"select id from nowhere where {URGENT}")
     con.sql("rollback")
     assert con.sql("select count(*) from tickets").column(0).to_pylist() == [60]
+
+
+@pytest.mark.parametrize("explain", [lambda con, sql: con.explain(sql), lambda con, sql: con.sql(f"explain {sql}")])
+def test_what_ends_a_transaction_is_told(con: quail_engine.Connection, explain: Callable[..., object]) -> None:
+    con.sql("begin")
+    with pytest.raises(duckdb.ConversionException, match=r"(?s)to INT32.*\n *\^{17}$"):
+        explain(con, f"select id from tickets where {URGENT} and AI_FILTER('x', cast(body as int))")
+    con.sql("rollback")
+    assert con.report.asked == 0
+
+
+WRITES = {
+    "insert": "insert into tickets select id, 9, body from tickets where {}",
+    "insert in brackets": "insert into tickets (select id, 9, body from tickets where {})",
+    "create": "create or replace table tickets as select id from tickets where {}",
+    "view": "create view v as select id from tickets where {}",
+    "copy": "copy (select id from tickets where {}) to 'never.csv'",
+    "update": "update tickets set team = 9 where {}",
+    "delete": "delete from tickets where {}",
+    "merge": "merge into teams using (select * from tickets where {}) s on teams.team = s.team when matched then delete",
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_explain_of_what_writes(con: quail_engine.Connection, name: str) -> None:
+    con.sql("begin")
+    plan, theirs = con.sql(f"explain {WRITES[name].format(URGENT)}").to_pylist()
+    assert "60 rows, 60 inputs" in plan["explain_value"]
+    assert theirs["explain_key"] == "physical_plan"
+    con.sql("commit")
+    assert con.sql("select count(*) from tickets where team < 9").column(0).to_pylist() == [60]
+    assert con.report.asked == 0
+    assert not Path("never.csv").exists()
 
 
 HOSTILE = "</title></pre><script>alert(1)</script><img src=x onerror=alert(2)> & \"quotes\" ''"

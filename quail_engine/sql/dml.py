@@ -14,6 +14,11 @@ from quail_engine.sql.statements import mentions_ai, word_of
 _CLAUSES = ("SET", "FROM", "USING", "WHERE", "RETURNING")
 
 
+def writes_in_place(text: str) -> bool:
+    """Whether a statement is an UPDATE or DELETE."""
+    return text[:6].upper() in ("UPDATE", "DELETE")
+
+
 def select_for(text: str) -> str:
     """The SELECT behind an UPDATE or DELETE statement. Parts keep their order, so their AI calls do, too."""
     tokens = QuailDialect().tokenize(text)

@@ -18,7 +18,7 @@ from quail_engine.sql.aliases import note_aliases
 from quail_engine.sql.conjuncts import Conjunction, find_conjunctions
 from quail_engine.sql.depends import depends_of
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
-from quail_engine.sql.dml import select_for
+from quail_engine.sql.dml import select_for, writes_in_place
 from quail_engine.sql.existence import Group, group_of
 from quail_engine.sql.extract import extract_call
 from quail_engine.sql.guards import guard_of, reached_of
@@ -96,7 +96,8 @@ def _analyze(text: str, statement: Statement) -> Query:
     assert statement.query is not None
     refuse_call(text, statement)
     start, end = statement.query
-    if statement.form in (Form.UPDATE, Form.DELETE):
+    head = _head(text, statement, start)
+    if writes_in_place(text[start:end]):
         written = text[start:end]
         selected = select_for(written)
         # Errors underline the same call in what the user wrote.
@@ -117,7 +118,7 @@ def _analyze(text: str, statement: Statement) -> Query:
     return Query(
         source=source,
         form=statement.form,
-        head="" if source.written else _head(text, statement, start),
+        head=head,
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
         replaced=tuple(token.text for token in statement.replaced if token.token_type is not TokenType.DOT),

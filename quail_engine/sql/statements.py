@@ -152,7 +152,8 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
         begin = 2 if words[1] == "ANALYZE" else 1
         if tokens[begin].token_type is TokenType.L_PAREN and word_of(tokens[begin + 1]) not in _QUERY_STARTS:
             begin = min(last, closing(tokens, begin) + 1)  # EXPLAIN (format json) …
-        return Form.EXPLAIN, begin, last
+        _, first, end = _query_of(tokens[begin:])
+        return Form.EXPLAIN, begin + (first or 0), begin + end
     return Form.OTHER, None, last
 
 
