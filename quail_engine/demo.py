@@ -199,9 +199,12 @@ def comparison(connection: duckdb.DuckDBPyConnection, model: str) -> Iterator[Ta
             f"{hard[accuracy.task].share:.0%} of {hard[accuracy.task].n}",
         )
     yield table
+    if model == "mock":
+        yield Text("The mock answers by fixed rules: this table shows the project, and no model.", style="yellow")
     for accuracy in overall:
-        if not accuracy.better_than_guessing:
-            yield Text(f"{accuracy.task}: not better than guessing; the option `examples` may help", style="yellow")
+        if model != "mock" and not accuracy.better_than_guessing:
+            advice = "not better than guessing; 30 labelled rows or more (the option `examples`) may help"
+            yield Text(f"{accuracy.task}: {advice}", style="yellow")
     yield Text("95 %: the interval. majority: what giving every row the most frequent gold answer would get.", style="dim")
 
 

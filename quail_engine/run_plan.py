@@ -15,6 +15,9 @@ VERSION = 1
 COLUMNS = ("node", "kind", "rows from", "inputs", "requests", "recalled", "tokens", "seconds", "note")
 
 
+NOTHING_ASKED = "No selected node has an AI call: nothing would be asked."
+
+
 @dataclass(frozen=True)
 class NodePlan:
     """The AI calls of one node before it runs."""
@@ -78,7 +81,7 @@ def run_plan_rows(data: Mapping[str, Any]) -> Iterator[list[str]]:
 def run_plan_text(data: Mapping[str, Any]) -> str:
     """The table in plain lines, for a log."""
     if not data["nodes"]:
-        return "No selected node has an AI call: nothing would be asked."
+        return NOTHING_ASKED
     rows = [list(COLUMNS), *run_plan_rows(data)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS) - 1)]
     return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows)

@@ -158,9 +158,9 @@ class Session:
         judging = judging_query(query, [(row[0], row[1]) for row in cursor.fetchall()])
         try:
             self.execute(cursor, judging, dialect="duckdb", overrides={"max_requests": 0})
-        except BudgetError as error:
+        except BudgetError:
             raise QuailError(
-                f"{name}: a report asks nothing, and some of these rows have no stored answer yet ({error}). "
+                f"{name}: a report asks nothing, and some of these rows have no stored answer yet. "
                 "Run the query or the model first, with the same answers."
             ) from None
         return evaluation(name, cursor.fetchall(), node)

@@ -203,11 +203,11 @@ def test_the_comparison_fits_a_terminal_of_eighty_columns(compared: duckdb.DuckD
     compared.execute("update gold_comparison set is_hard = true")
     text = io.StringIO()
     console = Console(file=text, width=80)
-    for part in demo.comparison(compared, "mock"):
+    for part in demo.comparison(compared, "smollm2-135m"):
         console.print(part)
     lines = [line.split() for line in text.getvalue().splitlines()]
     assert ["urgent", "AI_FILTER", "3", "33%", "6%", "to", "79%", "67%", "33%", "of", "3"] in lines
-    assert "urgent: not better than guessing; the option `examples` may help" in text.getvalue()
+    assert "urgent: not better than guessing; 30 labelled rows or more" in " ".join(text.getvalue().split())
     assert "…" not in text.getvalue()
 
 
@@ -242,7 +242,8 @@ def test_the_whole_demo_on_the_mock_and_the_second_run_asks_nothing(tmp_path: Pa
     assert demo.run(None, folder, console) == 0, text.getvalue()
     first = text.getvalue()
     assert "First answers after" in first
-    assert "not better than guessing; the option `examples` may help" in first  # the mock's rules know nothing of urgency
+    assert "The mock answers by fixed rules" in first
+    assert "not better than guessing" not in first  # that would be advice about a model
     asked: Counter[str] = Counter()
     for line in (folder / "target/quail_run.jsonl").read_text(encoding="utf-8").splitlines():
         report = json.loads(line)

@@ -52,7 +52,7 @@ def stats(store: AnswerStore) -> None:
 @click.pass_obj
 @clear_errors
 def errors(store: AnswerStore, prompt: str | None, rows: int) -> None:
-    """The inputs that failed or were too long and have no answer yet: by question and reason, newest first."""
+    """The inputs that failed or are too long, and why. Newest first."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in store.failures():
         if prompt is None or prompt in failure.template:
@@ -85,7 +85,7 @@ def compact(store: AnswerStore) -> None:
 @click.pass_obj
 @clear_errors
 def check_answers(store: AnswerStore) -> None:
-    """Read every file; a damaged segment is moved away and loses only itself."""
+    """Read every file. A damaged segment is moved away and loses only itself."""
     found = store.check()
     click.echo(f"{_files(found)}, all read")
     for name in found.damaged:

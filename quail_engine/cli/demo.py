@@ -17,5 +17,5 @@ from quail_engine.cli.options import clear_errors
 @click.option("--directory", type=click.Path(path_type=Path), default=Path("quail_demo"), show_default=True)
 @clear_errors
 def demo(model: str | None, directory: Path) -> None:
-    """Fetch the model, build the demo dbt project, and show its answers beside gold labels."""
+    """Build the demo dbt project and show its answers beside gold."""
     sys.exit(demo_project.run(model or None, directory, Console()))

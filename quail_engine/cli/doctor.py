@@ -20,7 +20,9 @@ from quail_engine.sql.dialects import findings
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @clear_errors
 def doctor(engine: str, model: str | None, answers: str | None, dialect: str | None, paths: tuple[Path, ...]) -> None:
-    """Verify the model's files, load it, answer one question, and say what was found.
+    """Say whether the model, its files and the answer store work.
+
+    The files are verified, the model is loaded and answers one question. Its answers are not kept.
 
     With --dialect: read the SQL files in PATHS, list their AI calls and say which will run as they are; ends with 1 if one will
     not. Needs no model.

@@ -25,7 +25,7 @@ def models() -> None:
 @clear_errors
 def list_models() -> None:
     """The models that `pull` knows, and which are here."""
-    table, paths = Table("model", "size", "licence", "here", ""), []
+    table, paths = Table("model", "size", "licence", "here", "what it is"), []
     table.columns[0].no_wrap = True  # a name is there to be typed
     for artefact in models_on_disk.REGISTRY.values():
         try:
@@ -45,7 +45,7 @@ def list_models() -> None:
 @click.option("--models-path", help="Folder or URL to take the artefact from.")
 @clear_errors
 def pull(name: str, mirror: str | None, models_path: str | None) -> None:
-    """Download a model once, verify its sha256, and convert it for this engine."""
+    """Download a model once, verify its sha256, convert it."""
     with demo_project.pull_progress(Console(stderr=True)) as progress:
         models_on_disk.pull(name, mirror=mirror, models_path=models_path, progress=progress)
         folder = models_on_disk.check(name, models_path)  # what was here before the pull may be damaged
@@ -61,7 +61,9 @@ def pull(name: str, mirror: str | None, models_path: str | None) -> None:
 @click.option("--page", type=click.Path(path_type=Path), help="Write the reliability curves (HTML) to this file.")
 @clear_errors
 def check(name: str, models_path: str | None, files: bool, data: Path | None, rows: int, page: Path | None) -> None:
-    """Verify a model's files, then measure its layouts: how right it is on labelled rows, asked in each of several ways.
+    """Measure how right a model is on labelled rows.
+
+    Its files are verified first. Then it is asked in the layout of its profile and in others.
 
     Without --data it is asked about small sets that come with the package. docs/quality.md says what a set looks like and how
     to read the table.

@@ -5,16 +5,29 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich import box
 from rich.table import Table
 
-from quail_engine.cli.options import clear_errors, plain_console, project_options, settings_of, settings_options
+from quail_engine.cli.options import (
+    clear_errors,
+    database_to_read,
+    plain_console,
+    project_options,
+    settings_of,
+    settings_options,
+)
 from quail_engine.dbt_command import Project
 from quail_engine.report_page import run_lines, run_page
-from quail_engine.run_plan import COLUMNS, run_plan_rows
+from quail_engine.run_plan import COLUMNS, NOTHING_ASKED, run_plan_rows
 from quail_engine.session import connect
+
+# Parameters of `explain` that mean something with SQL only, and without it only.
+_OF_SQL = {"database", "analyze", "engine", "model", "answers"}
+_OF_PROJECTS = {"select", "exclude", "project_dir", "profiles_dir", "target"}
 
 
 @click.command()
@@ -43,15 +56,15 @@ def explain(
     model: str | None,
     answers: str | None,
 ) -> None:
-    """Show the plan of a statement and what it is expected to cost; nothing is asked.
+    """Say what would be asked and what it would cost. Nothing is asked.
 
-    Without SQL: what the nodes of a dbt project would ask, --select some of them or all, and what a run would cost.
+    With SQL: the plan of a statement. Without: what the nodes of a dbt project would ask, all of them or those that --select
+    names; the project's profile says which database and model.
     """
+    _one_kind_of_explain(sql)
     if sql is None:
-        if analyze:
-            raise click.UsageError("--analyze is for SQL: the nodes of a project are run by dbt.")
         return _explain_project(Project(project_dir, profiles_dir, target), select, exclude, as_json, html)
-    with connect(database, settings=settings_of(engine, model, answers)) as connection:
+    with connect(database_to_read(database), settings=settings_of(engine, model, answers)) as connection:
         if html:
             html.write_text(connection.explain(sql, "html", analyze), encoding="utf-8")
             click.echo(f"{html} is written")
@@ -59,6 +72,21 @@ def explain(
             click.echo(json.dumps(connection.explain(sql, "json", analyze), indent=2))
         else:
             click.echo(connection.explain(sql, analyze=analyze))
+
+
+def _one_kind_of_explain(sql: str | None) -> None:
+    """Refuses what would be ignored: options about a project beside SQL, options about a statement without it."""
+    context = click.get_current_context()
+    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if sql is None:
+        ignored, why = _OF_SQL, "for SQL; of a dbt project its profile says that, and dbt runs its nodes"
+    else:
+        ignored, why = _OF_PROJECTS, "for a dbt project, and there is SQL"
+        if len(sql.split()) == 1 and "(" not in sql:
+            raise click.UsageError(f"{sql} is no SQL. A node of a dbt project: quail explain --select {sql}")
+    for parameter in context.command.params:
+        if parameter.name in given & ignored:
+            raise click.UsageError(f"{parameter.opts[0]} is {why}.")
 
 
 def _explain_project(project: Project, select: str | None, exclude: str | None, as_json: bool, html: Path | None) -> None:
@@ -72,15 +100,22 @@ def _explain_project(project: Project, select: str | None, exclude: str | None, 
         data = json.loads(found.read_text(encoding="utf-8"))
     if as_json:
         return click.echo(json.dumps(data, indent=2))
+    if data["nodes"]:
+        plain_console().print(_table_of_nodes(data))
+    else:
+        click.echo(NOTHING_ASKED)
+    if html:
+        click.echo(f"{html} is written")
+
+
+def _table_of_nodes(data: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE)
     for column in COLUMNS[:-1]:
         table.add_column(column, no_wrap=True)
     table.add_column(COLUMNS[-1], overflow="fold")
     for node, *rest in run_plan_rows(data):
         table.add_row(node.split(".")[2] if "." in node else node, *rest)
-    plain_console().print(table)
-    if html:
-        click.echo(f"{html} is written")
+    return table
 
 
 @click.command()
@@ -109,13 +144,23 @@ def run(sql: str, database: str, rows: int, engine: str, model: str | None, answ
 
 @click.command()
 @click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), default=Path("target/quail_report.html"), show_default=True
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("target/quail_report.html"),
+    show_default=True,
+    help="Where the page goes.",
 )
 @click.option("--gold", help="A query of answers beside gold: columns gold (or label), answer and/or score, text.")
 @click.option("--invocation", help="Id of a dbt run in the run log.  [default: the last one]")
 @project_options
 @click.option("--database", help="A DuckDB file to ask instead of the dbt project's.")
-@click.option("--run-log", type=click.Path(path_type=Path), default=Path("target/quail_run.jsonl"), show_default=True)
+@click.option(
+    "--run-log",
+    type=click.Path(path_type=Path),
+    default=Path("target/quail_run.jsonl"),
+    show_default=True,
+    help="Without a dbt project: the log of its run.",
+)
 @settings_options
 @clear_errors
 def report(
@@ -131,7 +176,7 @@ def report(
     model: str | None,
     answers: str | None,
 ) -> None:
-    """Write a page on a run: what its nodes cost, beside how right the answers are. Nothing is asked.
+    """Write a page on a run: its cost beside its accuracy. Nothing is asked.
 
     In a dbt project, what its ai_accuracy tests judge is in it. With --database only what --gold selects.
     """
@@ -142,7 +187,7 @@ def report(
         lines = run_lines(run_log, invocation) if run_log.is_file() or not gold else []
         evaluations = []
         if gold:
-            with connect(database or ":memory:", settings=settings_of(engine, model, answers)) as connection:
+            with connect(database_to_read(database or ":memory:"), settings=settings_of(engine, model, answers)) as connection:
                 evaluations.append(connection.judge(gold, "gold"))
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(run_page(lines, evaluations), encoding="utf-8")
