@@ -22,7 +22,7 @@ from quail_engine.sql.dialects import findings
 def doctor(engine: str, model: str | None, answers: str | None, dialect: str | None, paths: tuple[Path, ...]) -> None:
     """Say whether the model, its files and the answer store work.
 
-    The files are verified, the model is loaded and answers one question. Its answers are not kept.
+    The files are verified; the model is loaded and answers one question.
 
     With --dialect: read the SQL files in PATHS, list their AI calls and say which will run as they are; ends with 1 if one will
     not. Needs no model.
