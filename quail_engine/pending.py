@@ -99,7 +99,8 @@ def reading_of(model: Model, question: Question) -> Reading:
     ids = tuple(itertools.chain.from_iterable(request.segments))
     place, words = ids.index(_TEXT), question.title
     tokens_a_byte = len(model.prompter.encode([words])[0]) / len(words.encode())
-    return Reading((model.name, question.labelled, ids[:place]), request.tokens - place - 1, tokens_a_byte)
+    before = model.name, question.labelled, ids[:place]
+    return Reading(before, ids[place + 1 :], request.tokens - len(ids), tokens_a_byte)
 
 
 def tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:

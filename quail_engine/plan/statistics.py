@@ -35,7 +35,8 @@ class Reading:
     """How the prompt of a call reads its only text."""
 
     before: tuple[object, ...]  # model, and the tokens in front of the text: where they are equal, so is the KV of a text
-    behind: int  # tokens after the text: the question, and what is read after it
+    behind: tuple[int, ...]  # the tokens after the text: questions that begin alike share that, too
+    suffixes: int  # tokens that are read after the prompt
     tokens_a_byte: float  # of the text
 
 

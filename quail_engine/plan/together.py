@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quail_engine.plan.order import TIE
@@ -28,23 +28,23 @@ class Step:
     tokens_apart: float
 
 
-def cheapest_steps(text: float, behind: Sequence[float], inputs: Sequence[float]) -> list[Step]:
+def cheapest_steps(text: float, behind: Callable[[int, int], float], inputs: Sequence[float]) -> list[Step]:
     """How conditions about one text, in their order, are best divided into steps.
 
-    `text`: its tokens; `behind`: each condition's own; `inputs`: different texts that are left before each. Conditions are
-    asked at once only where it gains something, as that asks more.
+    `text`: its tokens; `behind`: those of the conditions from one to before another; `inputs`: different texts that are left
+    before each. Conditions are asked at once only where it gains something, as that asks more.
 
-    >>> cheapest_steps(100, [10, 10], [50, 25])
+    >>> cheapest_steps(100, lambda start, end: 10 * (end - start), [50, 25])
     [Step(start=0, end=2, tokens=6000, tokens_apart=8250)]
-    >>> [step.end for step in cheapest_steps(10, [30, 30], [50, 5])]
+    >>> [step.end for step in cheapest_steps(10, lambda start, end: 30 * (end - start), [50, 5])]
     [1, 2]
     """
     best: list[tuple[float, list[Step]]] = [(0.0, [])]
-    for end in range(1, len(behind) + 1):
+    for end in range(1, len(inputs) + 1):
         found = []
         for start in reversed(range(end)):
-            tokens = inputs[start] * (text + sum(behind[start:end]))
-            apart = sum(inputs[i] * (text + behind[i]) for i in range(start, end))
+            tokens = inputs[start] * (text + behind(start, end))
+            apart = sum(inputs[i] * (text + behind(i, i + 1)) for i in range(start, end))
             if end - start == 1 or tokens * TIE < apart:
                 before, steps = best[start]
                 found.append((before + tokens, [*steps, Step(start, end, tokens, apart)]))

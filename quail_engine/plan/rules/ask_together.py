@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
+from functools import partial
+from itertools import groupby, pairwise, starmap, takewhile
+from operator import eq
 
 from quail_engine.plan.logical import LogicalPlan
 from quail_engine.plan.order import distinct
@@ -40,7 +42,7 @@ def _groups(plan: LogicalPlan, order: Order, conjunction: Conjunction, known: Co
             inputs = counted.value if counted else 1.0
             rows = known.rows.value if known.rows else inputs
             left = [distinct(inputs, rows, known.share(places[: first + i])) for i in range(len(conditions))]
-            for step in cheapest_steps(_text_tokens(plan, call), [_behind(plan, c) for c in conditions], left):
+            for step in cheapest_steps(_text_tokens(plan, call), partial(_behind, plan, conditions), left):
                 if step.end - step.start > 1:
                     yield Together(conditions[step.start : step.end], step.tokens, step.tokens_apart)
         first += len(conditions)
@@ -62,5 +64,10 @@ def _text_tokens(plan: LogicalPlan, call: int) -> float:
     return plan.text_bytes(call) * reading.tokens_a_byte if reading else 0.0
 
 
-def _behind(plan: LogicalPlan, conjunct: Conjunct) -> int:
-    return sum(reading.behind for i in conjunct.calls if (reading := plan.statistics.calls[i].reading))
+def _behind(plan: LogicalPlan, conditions: Order, start: int, end: int) -> int:
+    """Tokens behind the text of all questions of some conditions, a common beginning once."""
+    calls = [plan.statistics.calls[i].reading for conjunct in conditions[start:end] for i in conjunct.calls]
+    readings = [reading for reading in calls if reading]
+    questions = sorted(reading.behind for reading in readings)
+    shared = sum(sum(takewhile(bool, starmap(eq, zip(*pair, strict=False)))) for pair in pairwise(questions))
+    return sum(len(reading.behind) + reading.suffixes for reading in readings) - shared
