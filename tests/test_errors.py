@@ -108,6 +108,16 @@ def con() -> Iterator[Connection]:
         ("select cast(AI_FILTER('q', body) as timestamp) from t", "AI_FILTER('q', body)", "TRUE or FALSE and no date"),
         ("select id from t where AI_CLASSIFY(body, ['a', 'b']) > 3", "AI_CLASSIFY(body, ['a', 'b'])", "is a number"),
         ("insert into t select id, body, labels from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
+        (
+            "select AI_FILTER('q', body, {'examples': [{'input': 'a text', 'answer': 1}]}) from t",
+            "{'input': 'a text', 'answer': 1}",
+            "label='is_spam = 1'",
+        ),
+        (
+            "select AI_CLASSIFY(body, labels, {'examples': [{'input': 'a text', 'answer': 'a'}]}) from t",
+            "[{'input': 'a text', 'answer': 'a'}]",
+            "Write instead: the labels as a list",
+        ),
     ],
 )
 def test_sql_errors_underline_the_place(con: Connection, sql: str, underlined: str, says: str) -> None:

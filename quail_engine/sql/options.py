@@ -102,8 +102,16 @@ def _check(key: str, value: Any, entry: exp.Expr, source: Source) -> None:
         raise source.error_at(entry, f"Option {key!r} must be {wanted}, not {value!r}.")
 
 
+_TRUTHS = ("0", "1", "t", "f", "yes", "no")  # what a table may have in place of a truth value
+_AS_TRUTH = "'true' or 'false'; with ai_examples a condition as the label, such as label='is_spam = 1'"
+
+
 def parse_examples(given: Given, arguments: int, answers: Sequence[str], source: Source) -> tuple[Example, ...]:
     """Labelled rows: `input` (a text, or a list with one text an argument) and `answer`, which must be one of `answers`."""
+    if given.examples and not answers:
+        assert given.examples_at is not None, "examples are written somewhere"
+        reason = "Examples are answered with the labels of the call, and this one takes its labels from a column."
+        raise source.error_at(given.examples_at, reason, "the labels as a list, such as ['a', 'b']")
     examples = []
     for number, row in enumerate(given.examples):
         inputs = row.get("input")
@@ -116,6 +124,7 @@ def parse_examples(given: Given, arguments: int, answers: Sequence[str], source:
                 _row_at(given, number),
                 f"An example has 'input' ({arguments} text{'s' if arguments != 1 else ''}) and 'answer' "
                 f"(one of {', '.join(answers)}); this one is {row!r}.",
+                _AS_TRUTH if answer.lower() in _TRUTHS and "true" in answers else None,
             )
         examples.append(Example(inputs, answer))
     return tuple(examples)
