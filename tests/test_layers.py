@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Library → where it may be imported; a prefix of a dotted module name.
-_DUCKDB_AT_THE_TOP = ("survey", "execute", "resolve", "lookups", "session", "oracle", "demo", "wording")
+_DUCKDB_AT_THE_TOP = ("survey", "execute", "statement_run", "resolve", "lookups", "session", "oracle", "demo", "wording")
 FENCES: dict[str, tuple[str, ...]] = {
     "torch": ("quail_engine.engine.local",),
     "triton": ("quail_engine.engine.local",),
