@@ -25,6 +25,7 @@ from quail_engine.engine.local import engine as engine_module
 from quail_engine.engine.local import throughput
 from quail_engine.engine.local.attention_kernel import flash_attention, reference_attention
 from quail_engine.engine.local.engine import LocalEngine, load
+from quail_engine.engine.local.linear import linear, packing_works
 from quail_engine.engine.local.rows import padded_rows
 from quail_engine.errors import EngineError, ModelError
 from quail_engine.prompts.request import Ids, Logits, Request
@@ -167,6 +168,29 @@ def test_plain_torch_attention_answers_alike(tiny_folder: Callable[[str], Path],
     requests = random_requests(10, [5, 40, 530])
     monkeypatch.setattr("quail_engine.engine.local.engine.attention_kernel", lambda: reference_attention)
     assert_like_reference(folder, requests[::3], score(load(folder, "float32", 2), requests, 300)[::3], within=1e-3)
+
+
+@pytest.mark.parametrize("name", TINY_MODELS)
+def test_packed_matrices_give_the_bits_of_plain_ones(
+    name: str, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not packing_works():
+        pytest.skip("this torch has no packed products on this processor")
+    requests = random_requests(13, [1, 5, 40, 70, 530])
+    packed = score(load(tiny_folder(name), "bfloat16", 2), requests, 300)
+    monkeypatch.setattr("quail_engine.engine.local.linear.packing_works", lambda: False)
+    plain = score(load(tiny_folder(name), "bfloat16", 2), requests, 300)
+    assert all(np.array_equal(a, b) for one, other in zip(packed, plain, strict=True) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("rows", [16, 48, 1_040])
+def test_a_packed_product_is_the_plain_one(rows: int) -> None:
+    if not packing_works():
+        pytest.skip("this torch has no packed products on this processor")
+    weight, given = torch.randn(96, 80).bfloat16(), torch.randn(rows, 80).bfloat16()
+    product = linear(weight)
+    assert product.packed
+    assert torch.equal(product(given), torch.nn.functional.linear(given, weight))
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from quail_engine.engine.local.attention import KV, attend
 from quail_engine.engine.local.attention_kernel import AttentionKernel
+from quail_engine.engine.local.linear import Linear, linear
 from quail_engine.engine.local.packing import Packing
 from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rope import pair_neighbours, rotate, rotations
@@ -22,13 +23,12 @@ class Layer:
     """Matrices in the model's dtype, norms in fp32."""
 
     attention_norm: Tensor  # [hidden]
-    qkv: Tensor  # [(heads + 2 · kv heads) · head_dim, hidden]; Q and K rows in neighbouring pairs
-    qkv_bias: Tensor | None
+    qkv: Linear  # [(heads + 2 · kv heads) · head_dim, hidden]; Q and K rows in neighbouring pairs
     qk_norms: Tensor | None  # [2, head_dim], of query and of key heads; in neighbouring pairs
-    attention_output: Tensor  # [hidden, group · kv heads · head_dim]: columns in the order of `attend`
+    attention_output: Linear  # [hidden, group · kv heads · head_dim]: columns in the order of `attend`
     mlp_norm: Tensor  # [hidden]
-    gate_up: Tensor  # [2 · intermediate, hidden]
-    down: Tensor  # [hidden, intermediate]
+    gate_up: Linear  # [2 · intermediate, hidden]
+    down: Linear  # [hidden, intermediate]
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,15 @@ def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
     output = tensor("self_attn.o_proj.weight").view(config.hidden_size, config.num_kv_heads, config.group, config.head_dim)
     return Layer(
         attention_norm=tensor("input_layernorm.weight").float(),
-        qkv=fused_qkv(checkpoint, prefix, "weight").to(dtype),
-        qkv_bias=fused_qkv(checkpoint, prefix, "bias").to(dtype) if config.attention_bias else None,
+        qkv=linear(
+            fused_qkv(checkpoint, prefix, "weight").to(dtype),
+            fused_qkv(checkpoint, prefix, "bias").to(dtype) if config.attention_bias else None,
+        ),
         qk_norms=paired_norms(checkpoint, prefix) if config.qk_norm else None,
-        attention_output=output.transpose(1, 2).reshape(config.hidden_size, -1).to(dtype),
+        attention_output=linear(output.transpose(1, 2).reshape(config.hidden_size, -1).to(dtype)),
         mlp_norm=tensor("post_attention_layernorm.weight").float(),
-        gate_up=torch.cat([tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight")]).to(dtype),
-        down=tensor("mlp.down_proj.weight").to(dtype, copy=True),
+        gate_up=linear(torch.cat([tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight")]).to(dtype)),
+        down=linear(tensor("mlp.down_proj.weight").to(dtype, copy=True)),
     )
 
 
@@ -109,7 +111,7 @@ def forward(
         if number == len(model.layers) - 1:
             read = torch.from_numpy(packing.read_tokens)
             hidden, attended = hidden.index_select(0, read), attended.index_select(0, read)
-        hidden += F.linear(attended, layer.attention_output)
+        hidden += layer.attention_output(attended)
         hidden += _mlp(model.config, layer, hidden)
         if sums:
             sums.add(number + 1, hidden)
@@ -124,9 +126,7 @@ def readout(model: Decoder, hidden: Tensor, rows: tuple[int, ...]) -> Tensor:
 def _project(config: Config, layer: Layer, packing: Packing, rotation: Tensor, hidden: Tensor) -> tuple[Tensor, KV]:
     """Queries [kv heads, query rows, head_dim] and the batch's KV, positions applied."""
     heads, dim, group = config.num_kv_heads, config.head_dim, config.group
-    projected = F.linear(
-        _normed(hidden, layer.attention_norm, config.rms_norm_eps).to(layer.qkv.dtype), layer.qkv, layer.qkv_bias
-    )
+    projected = layer.qkv(_normed(hidden, layer.attention_norm, config.rms_norm_eps).to(layer.qkv.dtype))
     projected = projected.view(packing.rows, -1, dim)
     turned = projected[:, : config.num_heads + heads]
     if layer.qk_norms is not None:
@@ -172,9 +172,9 @@ def _extended(own: KV, packing: Packing, held: Mapping[int, Tensor], number: int
 
 
 def _mlp(config: Config, layer: Layer, hidden: Tensor) -> Tensor:
-    gate_up = F.linear(_normed(hidden, layer.mlp_norm, config.rms_norm_eps).to(layer.gate_up.dtype), layer.gate_up)
+    gate_up = layer.gate_up(_normed(hidden, layer.mlp_norm, config.rms_norm_eps).to(layer.gate_up.dtype))
     gate, up = gate_up.chunk(2, dim=-1)
-    return F.linear(F.silu(gate).mul_(up), layer.down)
+    return layer.down(F.silu(gate).mul_(up))
 
 
 def _normed(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:

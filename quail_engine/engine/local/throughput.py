@@ -17,6 +17,7 @@ import torch
 
 from quail_engine.batching.batch import Batch, Node, Read, work_of
 from quail_engine.engine.local.attention_kernel import AttentionKernel
+from quail_engine.engine.local.linear import linear
 from quail_engine.engine.local.model import Decoder, Layer, forward
 from quail_engine.engine.local.packing import pack
 from quail_engine.engine.local.rope import rotations
@@ -99,13 +100,12 @@ def _decoder(config: Config, kernel: AttentionKernel, dtype: torch.dtype) -> Dec
     projected = heads + 2 * config.num_kv_heads * config.head_dim
     layer = Layer(
         attention_norm=torch.ones(hidden),
-        qkv=matrix(projected, hidden),
-        qkv_bias=torch.zeros(projected, dtype=dtype) if config.attention_bias else None,
+        qkv=linear(matrix(projected, hidden), torch.zeros(projected, dtype=dtype) if config.attention_bias else None),
         qk_norms=torch.ones(2, config.head_dim) if config.qk_norm else None,
-        attention_output=matrix(hidden, heads),
+        attention_output=linear(matrix(hidden, heads)),
         mlp_norm=torch.ones(hidden),
-        gate_up=matrix(2 * config.intermediate_size, hidden),
-        down=matrix(hidden, config.intermediate_size),
+        gate_up=linear(matrix(2 * config.intermediate_size, hidden)),
+        down=linear(matrix(hidden, config.intermediate_size)),
     )
     embedding = matrix(1, hidden)
     rotation = rotations(torch.arange(small.context), config)
