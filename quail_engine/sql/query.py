@@ -192,7 +192,7 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
     """
     levels = level_calls(tree)
     lowest: dict[object, int] = {}
-    keys: dict[object, AiCall] = {}  # the calls of a GROUP BY, by what their equals in later clauses are known by
+    keys: dict[object, list[AiCall]] = {}  # the calls of a GROUP BY, by what their equals in later clauses are known by
     placed = []
     for node in sorted(nodes, key=lambda node: place_of(node).clause):
         place = place_of(node)
@@ -207,9 +207,11 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
         )
         key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, source))
         if place.clause is Clause.GROUP:
-            keys[key] = call
+            keys.setdefault(key, []).append(call)
         elif key in keys and place.clause > Clause.GROUP and node.find_ancestor(exp.AggFunc, exp.Select) is place.scope:
-            call = replace(call, guard=keys[key].guard, depends=keys[key].depends)
+            # A key may hold a call twice, at places with other guards: a repetition of it has both.
+            repeated = next((twin for twin in keys[key] if twin.guard == call.guard), keys[key][0])
+            call = replace(call, guard=repeated.guard, depends=repeated.depends)
         same = (id(place.scope), *_identity(call, node, source))
         lowest[same] = min(lowest.get(same, levels[id(node)]), levels[id(node)])
         placed.append((same, call))

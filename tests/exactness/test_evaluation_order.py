@@ -17,6 +17,7 @@ create table many as select i as id, 'key ' || i as k, 'text ' || i as a from ra
 create table even as select 'key ' || 2 * i as k from range(500) r(i);
 """
 LATE, NO, X = "AI_FILTER('''late''?', t.b)", "AI_FILTER('''no''?', a)", "AI_CLASSIFY(b, ['x', 'y']) = 'x'"
+TWICE = f"({LATE} and (AI_FILTER('''text''?', a) and (AI_FILTER('''text''?', a) or t.id < 5)))"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,8 @@ LATE, NO, X = "AI_FILTER('''late''?', t.b)", "AI_FILTER('''no''?', a)", "AI_CLAS
         # What stands twice is computed once, and out of COALESCE for all rows.
         ("select coalesce(AI_FILTER('p', a), nullif(AI_FILTER('q', b), id = 3)) from t", 8),
         ("select coalesce(AI_FILTER('p', a), AI_FILTER('q', b)), coalesce(AI_FILTER('r', a), AI_FILTER('q', b)) from t", 8 + 8),
+        # A key of GROUP BY that holds a call twice, each place with a guard of its own.
+        (f"select {TWICE} x, count(*) from t group by {TWICE}", 8 + 8),
         (
             "select coalesce(AI_FILTER('p', a), AI_FILTER('q', b)) x, count(*) from t group by coalesce(AI_FILTER('p', a), AI_FILTER('q', b))",
             8,
