@@ -282,7 +282,9 @@ def test_mistakes_are_told_before_anything_is_asked(
         con.sql(f"select {positive(rows)} from reviews")
     assert con.report.asked == 0
     line, marker = str(error.value).split("\n")[1:3]
-    assert line[marker.index("^") : marker.rindex("^") + 1] == (underlined or literal(rows))
+    shown = line[marker.index("^") : marker.rindex("^") + 1].rstrip("…")  # of a long line, a part
+    assert len(shown) > 20
+    assert (underlined or literal(rows)).startswith(shown)
 
 
 def test_a_table_filled_by_other_labelled_rows_was_asked_something_else(con: Connection) -> None:
