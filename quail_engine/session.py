@@ -34,9 +34,9 @@ from quail_engine.progress import Listener, Terminal, Warned
 from quail_engine.prompts.token_store import TokenStore
 from quail_engine.report import RunReport
 from quail_engine.resolve import RESULT
-from quail_engine.settings import Settings, is_url
+from quail_engine.settings import DIALECTS, Settings, is_url
 from quail_engine.sql import contains_ai, mentions_ai
-from quail_engine.sql.dialects import DIALECTS, Transpiled, transpile
+from quail_engine.sql.dialects import Transpiled, transpile
 from quail_engine.wording import Deliver
 
 DatabaseError = duckdb.Error

@@ -13,11 +13,14 @@ from typing import Any
 
 from quail_engine.errors import SettingsError
 
+DIALECTS = ("duckdb", "snowflake", "bigquery", "databricks")
+"""Of SQL texts; the first is native."""
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "engine": ("local", "mock"),
     "tokens": ("run", "keep", "off"),
     "on_overlong": ("null", "error", "truncate"),
-    "sql_dialect": ("duckdb", "snowflake", "bigquery", "databricks"),
+    "sql_dialect": DIALECTS,
     "ai_views": ("table", "error"),
     "dtype": ("auto", "float32", "bfloat16"),
 }

@@ -32,6 +32,23 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Converted folders of tiny random models, by their names in `reference.requests`."""
+    from reference.decoder import write_tiny_folder
+    from reference.requests import TINY_MODELS
+
+    made: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            architecture, changes = TINY_MODELS[name]
+            made[name] = write_tiny_folder(tmp_path_factory.mktemp("models") / "model", architecture, **changes)
+        return made[name]
+
+    return folder
+
+
 @pytest.fixture(scope="session")
 def model_folder() -> Callable[[str], Path]:
     """Gives the converted folder of a model of the registry, or skips the test where the weights are not on this machine."""

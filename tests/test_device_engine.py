@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from reference.decoder import write_tiny_folder
 from reference.requests import JUDGE, TINY_MODELS, assert_like_reference, random_requests, score
 
 from quail_engine.batching.batch import Batch
@@ -26,19 +25,6 @@ from quail_engine.models import find, precision_of
 from quail_engine.settings import Settings
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    made: dict[str, Path] = {}
-
-    def folder(name: str) -> Path:
-        if name not in made:
-            architecture, changes = TINY_MODELS[name]
-            made[name] = write_tiny_folder(tmp_path_factory.mktemp("models") / "model", architecture, **changes)
-        return made[name]
-
-    return folder
 
 
 def load(folder: Path, dtype: str = "float32", *, fp8: bool = False, **changes: object) -> DeviceEngine:

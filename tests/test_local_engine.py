@@ -39,19 +39,6 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    made: dict[str, Path] = {}
-
-    def folder(name: str) -> Path:
-        if name not in made:
-            architecture, changes = TINY_MODELS[name]
-            made[name] = write_tiny_folder(tmp_path_factory.mktemp("models") / "model", architecture, **changes)
-        return made[name]
-
-    return folder
-
-
 @pytest.mark.parametrize("name", TINY_MODELS)
 def test_logits_equal_transformers(name: str, tiny_folder: Callable[[str], Path]) -> None:
     folder = tiny_folder(name)

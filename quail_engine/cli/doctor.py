@@ -9,14 +9,13 @@ import click
 
 from quail_engine.cli.options import clear_errors, count, settings_of, settings_options
 from quail_engine.session import Session
+from quail_engine.settings import DIALECTS
 from quail_engine.sql.dialects import findings
 
 
 @click.command()
 @settings_options
-@click.option(
-    "--dialect", type=click.Choice(["snowflake", "bigquery", "databricks"]), help="Say of each AI call in PATHS if it will run."
-)
+@click.option("--dialect", type=click.Choice(DIALECTS[1:]), help="Say of each AI call in PATHS if it will run.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @clear_errors
 def doctor(engine: str, model: str | None, answers: str | None, dialect: str | None, paths: tuple[Path, ...]) -> None:

@@ -22,7 +22,6 @@ from quail_engine.errors import SqlError
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.dialects.vendor import Rewrite, Text, name_columns, refuse_generative
 
-DIALECTS = ("duckdb", "snowflake", "bigquery", "databricks")
 _MARK = re.compile("\x00(\\d*):(\\d*)\x00")  # around a call in the generated text: where it began and ended in the vendor's
 _QUERY = "SELECT '\x01{}\x01'"  # stands for a query that is DuckDB's already
 _STATEMENTS = (exp.Query, exp.DML, exp.Create, exp.Drop, exp.Describe, exp.Transaction, exp.Commit, exp.Rollback)
