@@ -6,6 +6,9 @@ as if there were no others, and of several one prefills while the others keep th
 
 A statement hands in a part of its requests at a time and keeps its own schedule, so what its requests share they share whoever
 else asks, and one that is cancelled takes along only what is its own.
+
+An engine that computes beside its host has the next batch before the answers of the one before are read. So answers come a
+batch later there, and what they decide is about the batch after the next.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 
 from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import Schedule, joined
+from quail_engine.engine.base import Launched
 from quail_engine.errors import EngineError
 from quail_engine.model import Model
 from quail_engine.prompts.request import Logits, Request
@@ -88,6 +92,20 @@ class Place:
         self.handed: Handed | None = None
 
 
+Pieces = list[tuple[Place, Handed, Batch]]
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A batch that the engine has."""
+
+    model: Model
+    pieces: Pieces
+    batch: Batch
+    launched: Launched
+    begun: float  # seconds of `time.perf_counter`
+
+
 class Owner:
     """Shares the engines among statements. Thread-safe; every wait lies in the thread of the statement that waits."""
 
@@ -99,8 +117,10 @@ class Owner:
         self._places: list[Place] = []
         self._claimed: set[bytes] = set()
         self._numbers = itertools.count()
-        self._runner: Place | None = None  # who runs a batch
-        self._pieces: list[tuple[Place, Handed, Batch]] = []  # of the batch in flight, or of one that Ctrl-C cut off
+        self._runner: Place | None = None  # who launches and lands batches
+        self._pieces: Pieces = []  # of the batch that is being launched, or of one whose launch Ctrl-C cut off
+        self._flights: deque[Flight] = deque()  # changed by the runner only
+        self._landed = 0.0  # when the last batch was done
 
     @contextmanager
     def place(self) -> Iterator[Place]:
@@ -188,55 +208,102 @@ class Owner:
                 self._run(place)
 
     def rest(self, place: Place, handed: Handed) -> Iterator[Answers]:
-        """No further piece; the answers of the batch in flight, and those that were not taken."""
+        """No further piece; the answers of batches in flight, and those that were not taken."""
         with self._changed:
             place.handed = None
-            while self._runner not in (None, place) and any(other is place for other, _, _ in self._pieces):
-                self._changed.wait(_LOOK_SECONDS)
+        while self._turn_of(place):
+            self._run(place, launch=False)
         yield from handed.answers
 
-    def _run(self, runner: Place) -> None:
-        """Runs a batch. What it raises is for each whose piece it was; a batch that Ctrl-C cuts off is left to the others."""
+    def _turn_of(self, place: Place) -> bool:
+        """Waits until the place may run batches in flight that have a piece of it; False where none has."""
+        with self._changed:
+            while True:
+                others = self._runner not in (None, place)
+                pieces = itertools.chain(*(flight.pieces for flight in self._flights), self._pieces if others else ())
+                if not any(other is place for other, _, _ in pieces):
+                    return False
+                if not others:
+                    self._runner = place
+                    return True
+                self._changed.wait(_LOOK_SECONDS)
+
+    def _run(self, runner: Place, launch: bool = True) -> None:
+        """Launches batches until the engine has as many as it wants, then waits for the first one's answers.
+
+        What a batch raises is for each whose piece it was; one whose launch Ctrl-C cuts off is left to the others.
+        """
         try:
-            with self._changed:
-                self._pieces = pieces = self._pieces or self._composed()
-                model = pieces[0][1].model
-                batch = self._joined(model, [piece for _, _, piece in pieces])
-            begun = time.perf_counter()
-            error: Exception | None = None
-            scores: list[Logits] = []
-            try:
-                scores = _scored(model, batch)
-            except Exception as raised:  # noqa: BLE001 - raised again on the thread of each statement that it concerns
-                error = raised
-            seconds = time.perf_counter() - begun
-            with self._changed:
-                self._pieces = []
-                in_order = iter(scores)
-                for _, handed, piece in pieces:
-                    handed.error = error
-                    if not error:
-                        handed.take(piece, in_order, seconds * piece.tokens / batch.tokens)
+            while launch and (not self._flights or len(self._flights) < self._flights[0].model.engine.in_flight):
+                launch = self._launch()
+            if self._flights:
+                self._land()
         finally:
             with self._changed:
                 if self._runner is runner:
                     self._runner = None
                 self._changed.notify_all()
 
-    def _composed(self) -> list[tuple[Place, Handed, Batch]]:
-        """The next batch, of one model: a piece of the same size for every statement, and what one leaves for the next.
+    def _launch(self) -> bool:
+        """Launches the next batch; False where there is none, or it could not be launched."""
+        with self._changed:
+            self._pieces = pieces = self._pieces or self._composed()
+            if not pieces:
+                assert self._flights, "somebody waits for answers that nobody asks for"
+                return False
+            model = pieces[0][1].model
+            batch = self._joined(model, [piece for _, _, piece in pieces])
+        begun, flight, error = time.perf_counter(), None, None
+        try:
+            with _told_of_memory(model, batch):
+                flight = Flight(model, pieces, batch, model.engine.submit(batch), begun)
+        except Exception as raised:  # noqa: BLE001 - raised again on the thread of each statement that it concerns
+            error = raised
+        with self._changed:
+            self._pieces = []
+            if flight:
+                self._flights.append(flight)
+            for _, handed, _ in pieces:
+                handed.error = error or handed.error
+        return flight is not None
+
+    def _land(self) -> None:
+        """Waits for the first batch in flight and deals out its answers."""
+        flight, scores, error = self._flights[0], list[Logits](), None
+        try:
+            with _told_of_memory(flight.model, flight.batch):
+                scores = flight.launched.logits()
+            assert len(scores) == len(flight.batch.reads), "the engine left reads out"
+        except Exception as raised:  # noqa: BLE001 - as above
+            error = raised
+        # While another batch ran before it, it did not; so all batches together took no longer than the clock.
+        begun, self._landed = max(flight.begun, self._landed), time.perf_counter()
+        seconds = self._landed - begun
+        with self._changed:
+            self._flights.popleft()
+            in_order = iter(scores)
+            for _, handed, piece in flight.pieces:
+                handed.error = error or handed.error
+                if not error:
+                    handed.take(piece, in_order, seconds * piece.tokens / flight.batch.tokens)
+
+    def _composed(self) -> Pieces:
+        """The next batch, of one model: a piece of the same size for every statement, and what one leaves for the next. None
+        where all that waits is in flight.
 
         Who got nothing last time comes first, a model without its turn, too; then those who need less than their share.
         """
         waiting = [(place, place.handed) for place in self._places if place.handed and not place.handed.error]
         ready = [(place, handed) for place, handed in waiting if handed.schedule.tokens]
+        if not ready:
+            return []
         model = min(ready, key=lambda waits: waits[1].served)[1].model
         for _, other in ready:
             other.served &= other.model is model
         live = [(place, handed) for place, handed in ready if handed.model is model]
         room, share = self._token_budget, self._token_budget // len(live)
         live.sort(key=lambda waits: (waits[1].served, waits[1].schedule.tokens > share))
-        pieces: list[tuple[Place, Handed, Batch]] = []
+        pieces: Pieces = []
         for number, (place, handed) in enumerate(live):
             piece = handed.cut(room // (len(live) - number), at_least_one=not pieces)
             if piece.nodes:
@@ -251,13 +318,13 @@ class Owner:
         return joined(pieces, frozenset().union(*kept))
 
 
-def _scored(model: Model, batch: Batch) -> list[Logits]:
+@contextmanager
+def _told_of_memory(model: Model, batch: Batch) -> Iterator[None]:
+    """Says what to do about a batch that does not fit."""
     try:
-        scores = model.engine.score(batch)
+        yield
     except MemoryError as error:
         raise EngineError(
             f"{model.name} ran out of memory at a batch of {batch.tokens:,} tokens. What was answered so far is kept. "
             "Set a smaller token_budget or a smaller model, or run fewer things beside it, and run again to go on."
         ) from error
-    assert len(scores) == len(batch.reads), "the engine left reads out"
-    return scores

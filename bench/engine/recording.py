@@ -13,7 +13,7 @@ import numpy as np
 
 import quail_engine.engine
 from quail_engine.batching.batch import Batch, Node
-from quail_engine.engine.base import Engine
+from quail_engine.engine.base import Engine, Scored
 from quail_engine.prompts.request import Ids, Logits
 
 
@@ -45,7 +45,9 @@ class Recording:
 
 
 class _Recorder:
-    """An engine that notes what another one is given."""
+    """An engine that notes what another one is given, a batch at a time."""
+
+    in_flight = 1
 
     def __init__(self, engine: Engine, recording: Recording) -> None:
         self._engine, self._recording = engine, recording
@@ -66,6 +68,9 @@ class _Recorder:
             note.asked.append(Asked(self._runs(read.node), read.rows))
             note.logits.append(np.array(found))
         return logits
+
+    def submit(self, batch: Batch) -> Scored:
+        return Scored(self.score(batch))
 
     def _runs(self, number: int) -> tuple[Ids, ...]:
         runs = []

@@ -9,13 +9,14 @@ import numpy as np
 
 from quail_engine.batching.batch import Batch
 from quail_engine.calls import Question, Task
+from quail_engine.engine.base import Engine
 from quail_engine.engine.rules import FEATURES, Rules, features
 from quail_engine.prompts.bytes import END, TRUE, Reading
 from quail_engine.prompts.request import HIDDEN, Ids, Logits
 from quail_engine.roofline import Machine, ModelShape, Roofline
 
 
-class MockEngine:
+class MockEngine(Engine):
     """Answers from the prompt's bytes by fixed rules, the same in every process."""
 
     weights = "mock/1"

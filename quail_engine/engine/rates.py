@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from math import exp, isfinite, log
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Protocol
 
 from quail_engine.roofline import Machine, ModelShape, Roofline, Work
@@ -117,6 +118,25 @@ class Rates:
 
     def shaped(self, dtype: str) -> ModelShape:
         return replace(self.shape, bytes=4 if dtype.startswith("float32") else 2)
+
+
+class Pace:
+    """What an engine's batches take: its roofline, corrected by each that has run."""
+
+    def __init__(self, roofline: Roofline, rates: Rates, dtype: str) -> None:
+        """`rates` and `dtype`: where `close` keeps the roofline for the next engine."""
+        self.roofline = roofline
+        self._rates = rates
+        self._dtype = dtype
+        self._done = 0.0
+
+    def ran(self, work: Work, launched: float) -> None:
+        """A batch is done that was launched at a time of `perf_counter`. It began when the one before it was done."""
+        begun, self._done = max(launched, self._done), perf_counter()
+        self.roofline = corrected(self.roofline, work, self._done - begun)
+
+    def close(self) -> None:
+        self._rates.remember(self._dtype, self.roofline)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -20,7 +20,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from quail_engine.engine.local.kernels.add_norm import add_norm_kernel
-from quail_engine.engine.local.kernels.merge import merge_kernel
 from quail_engine.engine.local.kernels.quantise import FP8_MAX, quantise_kernel
 from quail_engine.engine.local.kernels.rope import rope_kernel
 from quail_engine.engine.local.kernels.scatter_kv import scatter_kv_kernel
@@ -69,14 +68,6 @@ def cases(capability: int) -> list[Case]:
                     {**quantised, "BLOCK": block}, min(32, max(1, block // 512)),
                 )
             )  # fmt: skip
-        found.append(
-            Case(
-                f"merge {output}", merge_kernel,
-                {"first": "*bf16", "first_sum": "*fp32", "second": "*bf16", "second_sum": "*fp32", "output": output,
-                 "output_sum": "*fp32", "scales": "*fp32", "columns": "i32", "heads": "i32"},
-                {"DIM": 128, **quantised, "BLOCK": 4096}, 8,
-            )
-        )  # fmt: skip
     if capability >= FP8_FROM:
         found.append(
             Case(

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from quail_engine.engine.local.kernels.add_norm import add_norm, add_norm_reference
-from quail_engine.engine.local.kernels.merge import merge, merge_reference
 from quail_engine.engine.local.kernels.quantise import FP8, FP8_MAX, quantise, quantised_reference
 from quail_engine.engine.local.kernels.rope import rope, rope_reference
 from quail_engine.engine.local.kernels.scatter_kv import scatter_kv, scatter_kv_reference
@@ -104,19 +103,3 @@ def test_scatter_kv(dtype: torch.dtype, rows: int) -> None:
     scatter_kv(qkv, *ours, slots)
     scatter_kv_reference(qkv, *theirs, slots)
     assert all(torch.equal(found, expected) for found, expected in zip(ours, theirs, strict=True))
-
-
-@pytest.mark.parametrize("quantise", [False, True])
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("dtype", TYPES)
-def test_merge(dtype: torch.dtype, rows: int, quantise: bool) -> None:
-    heads, dim = 3, 32
-    parts = [(random(rows, heads, dim, dtype=dtype, seed=i), random(rows, heads, seed=i) * 8) for i in (5, 6)]
-    if rows:
-        parts[1][1][0, 0] = float("-inf")  # no key in the second part
-        parts[0][1][-1, 1] = parts[1][1][-1, 1] = float("-inf")  # none at all
-    given = (*parts[0], *parts[1], quantise)
-    found, found_sums = merge(*given)
-    expected, expected_sums = merge_reference(*given)
-    assert_alike(found, expected)
-    torch.testing.assert_close(found_sums, expected_sums, rtol=1e-5, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from quail_engine.batching.batch import Batch, work_of
+from quail_engine.engine.base import Engine
 from quail_engine.engine.local.arena import Arena, kv_bytes
 from quail_engine.engine.local.device import current, free_bytes, machine_of, name_of, require_fp8, reserved_bytes
 from quail_engine.engine.local.device_kernels import choose_kernels
@@ -23,7 +25,7 @@ from quail_engine.engine.local.rows import ROW_STEP
 from quail_engine.engine.local.segments import Slots
 from quail_engine.engine.local.staging import Returning, Staging
 from quail_engine.engine.local.weights import Checkpoint, Config, open_checkpoint
-from quail_engine.engine.rates import Rates, corrected, shape_of
+from quail_engine.engine.rates import Pace, Rates, shape_of
 from quail_engine.errors import EngineError
 from quail_engine.prompts.request import HIDDEN, Logits
 from quail_engine.roofline import Roofline
@@ -40,10 +42,11 @@ class Pending:
     reads: int
     features: int  # width of a read of HIDDEN
     values: Returning
+    ran: Callable[[], None]  # told when it has run
 
     def logits(self) -> list[Logits]:
-        """Waits for the batch; one vector a read."""
         values = self.values.wait()
+        self.ran()
         found: list[Logits] = [np.empty(0, np.float32)] * self.reads
         start = 0
         for group in self.plan.groups:
@@ -55,52 +58,31 @@ class Pending:
         return found
 
 
-class DeviceEngine:
-    """Implements `engine.base.Engine` on one device. Create it with `load`.
+class DeviceEngine(Engine):
+    """Implements `engine.base.Engine` on one device. Create it with `load`."""
 
-    `submit` launches a batch and returns at once; the next may be submitted before its logits are taken.
-    """
+    in_flight = 2
 
-    def __init__(
-        self, model: DeviceModel, weights: str, device: torch.device, about: str, arena: Arena, roofline: Roofline, rates: Rates
-    ) -> None:
-        """`about`: which kernels run, and why, for people. `rates`: where the roofline is kept for the next engine."""
+    def __init__(self, model: DeviceModel, weights: str, device: torch.device, about: str, arena: Arena, pace: Pace) -> None:
+        """`about`: which kernels run, and why, for people."""
+        self.weights = weights
+        self.precision = "fp8" if model.fp8 else "full"
+        self.dtype = _dtype_name(model.dtype, model.fp8)
+        self.device = f"{name_of(device)} ({about})"
         self._model = model
-        self._weights = weights
         self._device = device
-        self._about = about
         self._arena = arena
-        self._roofline = roofline
-        self._rates = rates
+        self._pace = pace
         self._staging = Staging(device)
         self._held = Placed({}, {-1: ()}, {-1: 0})
         self._sums: dict[int, Tensor] = {}  # node → what `Sums` needs of it, for held nodes
 
     @property
-    def weights(self) -> str:
-        return self._weights
-
-    @property
-    def precision(self) -> str:
-        return "fp8" if self._model.fp8 else "full"
-
-    @property
-    def dtype(self) -> str:
-        return "float8_e4m3fn" if self._model.fp8 else str(self._model.dtype).removeprefix("torch.")
-
-    @property
-    def device(self) -> str:
-        return f"{name_of(self._device)} ({self._about})"
-
-    @property
     def roofline(self) -> Roofline:
-        return self._roofline
+        return self._pace.roofline
 
     def score(self, batch: Batch) -> list[Logits]:
-        start, work = perf_counter(), work_of(batch.nodes, self._held.ends)
-        logits = self.submit(batch).logits()
-        self._roofline = corrected(self._roofline, work, perf_counter() - start)
-        return logits
+        return self.submit(batch).logits()
 
     @memory_errors()
     @torch.inference_mode()
@@ -110,7 +92,7 @@ class DeviceEngine:
             return self._launch(batch)
 
     def _launch(self, batch: Batch) -> Pending:
-        config = self._model.config
+        config, begun, work = self._model.config, perf_counter(), work_of(batch.nodes, self._held.ends)
         fresh = self._arena.take(batch.tokens)
         try:
             placed = self._placed(batch, fresh)
@@ -128,13 +110,14 @@ class DeviceEngine:
             raise
         self._hold(placed, fresh, batch.keep)
         self._sums = sums.kept(batch.keep) if sums else {}
-        return Pending(plan, len(batch.reads), config.hidden_size * (1 + len(depths(config.num_layers))), values)
+        features = config.hidden_size * (1 + len(depths(config.num_layers)))
+        return Pending(plan, len(batch.reads), features, values, lambda: self._pace.ran(work, begun))
 
     def _plan(self, batch: Batch, placed: Placed) -> DevicePlan:
         return plan_batch(batch, placed, tile_tokens(self._model.config.group), ROWS.get(self._device.type, ROW_STEP))
 
     def close(self) -> None:
-        self._rates.remember(_format(self._device, self.dtype), self._roofline)
+        self._pace.close()
         del self._model, self._arena, self._held, self._sums
 
     def _placed(self, batch: Batch, fresh: Slots) -> Placed:
@@ -219,14 +202,13 @@ def build(
                 "gpu_memory_fraction or a smaller model."
             )
         arena = Arena(config, slots, chosen, device)
-    name = _format(device, "float8_e4m3fn" if fp8 else str(chosen).removeprefix("torch."))
-    roofline = rates.recall().get(name) or Roofline(rates.shaped(name), machine_of(device, fp8))
-    return DeviceEngine(model, checkpoint.source_sha256, device, about, arena, roofline, rates)
+    key = f"{_dtype_name(chosen, fp8)} on {name_of(device)}"  # of its rates, beside those of the CPU's number formats
+    roofline = rates.recall().get(key) or Roofline(rates.shaped(key), machine_of(device, fp8))
+    return DeviceEngine(model, checkpoint.source_sha256, device, about, arena, Pace(roofline, rates, key))
 
 
-def _format(device: torch.device, dtype: str) -> str:
-    """The key of a device's rates beside those of the CPU's number formats."""
-    return f"{dtype} on {name_of(device)}"
+def _dtype_name(dtype: torch.dtype, fp8: bool) -> str:
+    return "float8_e4m3fn" if fp8 else str(dtype).removeprefix("torch.")
 
 
 def _working_bytes(config: Config, dtype: torch.dtype, tokens: int) -> int:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from quail_engine.batching.batch import Batch, work_of
+from quail_engine.engine.base import Engine
 from quail_engine.engine.local.attention_kernel import attention_kernel
 from quail_engine.engine.local.memory import memory_errors
 from quail_engine.engine.local.model import Decoder, build_decoder, forward, readout
@@ -19,49 +20,31 @@ from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rows import ROW_STEP, round_up
 from quail_engine.engine.local.throughput import DTYPES, choose
 from quail_engine.engine.local.weights import open_checkpoint
-from quail_engine.engine.rates import Rates, corrected, shape_of
+from quail_engine.engine.rates import Pace, Rates, shape_of
 from quail_engine.prompts.request import HIDDEN, Logits
 from quail_engine.roofline import Roofline
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Implements `engine.base.Engine` on the CPU. Create it with `load`."""
 
-    def __init__(
-        self, model: Decoder, weights: str, dtype: torch.dtype, threads: int, roofline: Roofline, rates: Rates
-    ) -> None:
-        """`rates`: where the roofline, with what batches teach of it, is kept for the next engine."""
+    precision = "full"
+    device = "cpu"
+
+    def __init__(self, model: Decoder, weights: str, dtype: str, threads: int, pace: Pace) -> None:
+        self.weights = weights
+        self.dtype = dtype  # 'float32' or 'bfloat16': what 'auto' became
         self._model = model
-        self._weights = weights
-        self._dtype = dtype
         self._threads = threads
-        self._roofline = roofline
-        self._rates = rates
+        self._pace = pace
         self._held: dict[int, Tensor] = {}  # node → KV [layers, 2, kv heads, tokens, head_dim]
         self._sums: dict[int, Tensor] = {}  # node → what `Sums` needs of it, for held nodes
         self._ends: dict[int, int] = {}  # node → the position after it, for held nodes
         self._parents: dict[int, int] = {}  # node → its parent, for held nodes
 
     @property
-    def weights(self) -> str:
-        return self._weights
-
-    @property
-    def precision(self) -> str:
-        return "full"
-
-    @property
-    def dtype(self) -> str:
-        """'float32' or 'bfloat16': what 'auto' became."""
-        return str(self._dtype).removeprefix("torch.")
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
-    @property
     def roofline(self) -> Roofline:
-        return self._roofline
+        return self._pace.roofline
 
     @memory_errors()
     @torch.inference_mode()
@@ -78,7 +61,7 @@ class LocalEngine:
         logits = self._read(batch, packing, hidden, sums)
         self._hold(batch, packing, kept)
         self._sums = sums.kept(batch.keep) if sums else {}
-        self._roofline = corrected(self._roofline, work, perf_counter() - start)
+        self._pace.ran(work, start)
         return logits
 
     def set_threads(self, threads: int) -> None:
@@ -86,7 +69,7 @@ class LocalEngine:
         self._threads = threads
 
     def close(self) -> None:
-        self._rates.remember(self.dtype, self._roofline)
+        self._pace.close()
         self._held.clear()
         self._sums.clear()
         del self._model
@@ -96,7 +79,7 @@ class LocalEngine:
         config = self._model.config
         return {
             node.number: torch.empty(
-                config.num_layers, 2, config.num_kv_heads, len(node.ids), config.head_dim, dtype=self._dtype
+                config.num_layers, 2, config.num_kv_heads, len(node.ids), config.head_dim, dtype=DTYPES[self.dtype]
             )
             for node in batch.nodes
             if node.number in batch.keep
@@ -143,6 +126,5 @@ def load(folder: Path, dtype: str, cpu_threads: int | None) -> LocalEngine:
     config = checkpoint.config
     kernel, rates = attention_kernel(), Rates(shape_of(config), cpu_threads)
     name, roofline = choose(config, kernel, dtype, threads, rates)
-    chosen = DTYPES[name]
-    decoder = build_decoder(checkpoint, chosen, kernel)
-    return LocalEngine(decoder, checkpoint.source_sha256, chosen, threads, roofline, rates)
+    decoder = build_decoder(checkpoint, DTYPES[name], kernel)
+    return LocalEngine(decoder, checkpoint.source_sha256, name, threads, Pace(roofline, rates, name))
