@@ -248,6 +248,32 @@ def test_rates_are_measured_once_and_what_batches_took_corrects_them(
     assert again.roofline == corrected
 
 
+def test_a_dtype_that_is_far_slower_is_not_measured_until_it_is_asked_for(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    monkeypatch.setattr(throughput, "_product_flops", lambda config, dtype: 1e9 if dtype == torch.bfloat16 else 4e9)
+    measured, measure = [], throughput.measure
+    monkeypatch.setattr(throughput, "measure", lambda *given: measured.append(given[2]) or measure(*given))  # type: ignore[func-returns-value]
+    folder = tiny_folder("llama tied")
+    assert [load(folder, dtype, 1).dtype for dtype in ("auto", "auto")] == ["float32", "float32"]
+    assert measured == ["float32"]
+    named = load(folder, "bfloat16", 1)
+    assert measured == ["float32", "bfloat16"]
+    assert named.roofline.source == "measured"
+
+
+def test_dtypes_that_are_near_each_other_are_all_measured(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    monkeypatch.setattr(throughput, "_product_flops", lambda config, dtype: 2e9 if dtype == torch.bfloat16 else 4e9)
+    measured, measure = [], throughput.measure
+    monkeypatch.setattr(throughput, "measure", lambda *given: measured.append(given[2]) or measure(*given))  # type: ignore[func-returns-value]
+    load(tiny_folder("llama tied"), "auto", 1)
+    assert measured == ["bfloat16", "float32"]
+
+
 @pytest.mark.parametrize(
     "harm", ["", "[]", '{"float32": 3}', '{"float32": {"machine": {"matrix_flops": "x"}, "correction": 1}}']
 )

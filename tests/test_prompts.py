@@ -232,6 +232,22 @@ def test_only_the_profile_s_own_text_has_special_tokens(name: str, model_folder:
     assert tokenizer.decode(tokenizer.encode_markers("<|im_start|>user\nhé<|im_end|>")) == "<|im_start|>user\nhé<|im_end|>"
 
 
+def test_special_tokens_are_read_wherever_they_stand_in_the_file(tmp_path: Path) -> None:
+    model = {"type": "BPE", "vocab": {'"added_tokens": [': 0, "a": 1, "]": 2}, "merges": []}
+    markers = [{"id": 3, "content": "<]>", "special": True}]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    added = {"added_tokens": [{**marker, **flags} for marker in markers]}
+    rest = {"normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None}
+    before, behind = {"version": "1.0", "truncation": None, **added, **rest, "model": model}, {**rest, "model": model, **added}
+    path = tmp_path / "tokenizer.json"
+    for content, indent in ((before, None), (before, 2), (behind, None), ({"padding": None, **behind}, 2)):
+        path.write_text(json.dumps(content, indent=indent))
+        tokenizer = Tokenizer(path)
+        assert tokenizer.markers == ["<]>"]
+        assert tokenizer.encode_markers("a<]>a") == (1, 3, 1)
+        assert tokenizer.encode(["a]", "<]>"]) == [(1, 2), (2,)]
+
+
 def test_a_damaged_tokenizer_is_a_model_error(tmp_path: Path) -> None:
     for content in ("", "{", "[]", '{"added_tokens": []}'):
         (tmp_path / "tokenizer.json").write_text(content)

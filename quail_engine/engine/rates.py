@@ -61,8 +61,9 @@ def shape_of(config: Dimensions) -> ModelShape:
 
 
 def fastest(known: Mapping[str, Roofline]) -> str:
-    """The number format with the highest rates. Their history is left out: only the one in use has any."""
-    return max(known, key=lambda name: replace(known[name], correction=1.0).tokens_per_second)
+    """The number format with the highest rates, of those that were measured if any was. Their history is left out: only the
+    one in use has any."""
+    return max(known, key=lambda n: (known[n].machine.measured, replace(known[n], correction=1.0).tokens_per_second))
 
 
 def corrected(roofline: Roofline, work: Work, seconds: float) -> Roofline:

@@ -18,6 +18,8 @@ from quail_engine.prompts.request import Ids
 
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5  # GGUF token types
 
+_BEFORE_MARKERS = re.compile(r'\s*\{(\s*"(version|truncation|padding)"\s*:\s*("[^"\\]*"|null)\s*,)*\s*"added_tokens"\s*:\s*')
+
 _QWEN2_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
@@ -77,6 +79,18 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
+def _without_markers(text: str) -> tuple[list[dict[str, Any]], str]:
+    """The special tokens of a `tokenizer.json`, and its text without them.
+
+    Megabytes of vocabulary follow them as a rule: so their list alone is read where nothing but plain values stands before it.
+    """
+    if found := _BEFORE_MARKERS.match(text):
+        markers, end = json.JSONDecoder().raw_decode(text, found.end())
+        return markers, f"{text[: found.end()]}[]{text[end:]}"
+    content = json.loads(text)
+    return content["added_tokens"], json.dumps({**content, "added_tokens": []})
+
+
 def _strings(metadata: Mapping[str, Any], key: str) -> list[str]:
     """A list of strings; empty if the file has none or something else there."""
     value = metadata.get(key)
@@ -99,14 +113,12 @@ class Tokenizer:
             raise ModelError("Reading a model's tokenizer needs the extra `local`: pip install 'dbt-quail[local]'.") from error
         try:
             raw = path.read_bytes()
-            content = json.loads(raw)
-            markers = content["added_tokens"]
-            content["added_tokens"] = []
+            markers, plain = _without_markers(raw.decode("utf-8"))
             self._marker_ids: dict[str, int] = {marker["content"]: marker["id"] for marker in markers}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(f"The tokenizer {path} cannot be read: {error}.") from error
         try:
-            self._bpe = tokenizers.Tokenizer.from_str(json.dumps(content))
+            self._bpe = tokenizers.Tokenizer.from_str(plain)
         except Exception as error:  # the library raises nothing more specific
             raise ModelError(f"The tokenizer {path} cannot be read: {error}.") from error
         self.digest = hashlib.sha256(raw).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from quail_engine.engine.base import Engine
-from quail_engine.engine.local import device_engine, engine
+from quail_engine.engine.local import engine
 from quail_engine.engine.local.device import find_device
 from quail_engine.errors import EngineError
 from quail_engine.settings import Settings
@@ -19,6 +19,8 @@ def load(folder: Path, settings: Settings, fp8: bool) -> Engine:
         if fp8:
             raise EngineError("@fp8 runs on a GPU; here the model would run on the CPU. Name the model without @fp8.")
         return engine.load(folder, settings.dtype, settings.cpu_threads)
+    from quail_engine.engine.local import device_engine  # with its kernels, whose compiler takes a while to import
+
     return device_engine.load(
         folder,
         device,

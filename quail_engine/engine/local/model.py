@@ -73,9 +73,17 @@ def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
         qk_norms=paired_norms(checkpoint, prefix) if config.qk_norm else None,
         attention_output=linear(output.transpose(1, 2).reshape(config.hidden_size, -1).to(dtype)),
         mlp_norm=tensor("post_attention_layernorm.weight").float(),
-        gate_up=linear(torch.cat([tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight")]).to(dtype)),
+        gate_up=linear(_below(tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight"), dtype)),
         down=linear(tensor("mlp.down_proj.weight").to(dtype, copy=True)),
     )
+
+
+def _below(upper: Tensor, lower: Tensor, dtype: torch.dtype) -> Tensor:
+    """Two matrices as one, converted on the way: these are most of a model, and loading it is copying them."""
+    both = torch.empty(len(upper) + len(lower), upper.shape[1], dtype=dtype)
+    both[: len(upper)].copy_(upper)
+    both[len(upper) :].copy_(lower)
+    return both
 
 
 def fused_qkv(checkpoint: Checkpoint, prefix: str, kind: str) -> Tensor:

@@ -14,6 +14,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from quail_engine.batching.batch import Batch, Node, Read, work_of
 from quail_engine.engine.local.attention_kernel import AttentionKernel
@@ -30,18 +31,37 @@ _LAYERS = 3
 _SECONDS = 0.05  # a batch is run so long, at least `_RUNS` times; the fastest run counts, for other programs only slow down
 _RUNS = 3
 _COPIED = 1 << 24  # floats
+_PRODUCT_ROWS = 64
+_FAR = 3.0  # a dtype whose plain product is so many times as slow as the other's is not measured further
 
 
 def choose(config: Config, kernel: AttentionKernel, dtype: str, threads: int, rates: Rates) -> tuple[str, Roofline]:
-    """The dtype to run in ('auto': the faster one) and its roofline, from `rates` or measured now and kept there."""
+    """The dtype to run in ('auto': the faster one) and its roofline, from `rates` or measured now and kept there.
+
+    A processor without instructions for bfloat16 takes a minute to be measured in it. So a dtype whose plain product is far
+    slower than another's is known by that alone, as not measured, until somebody asks for it by name.
+    """
     known = rates.recall()
     wanted = list(DTYPES) if dtype == "auto" else [dtype]
-    for name in wanted:
-        if name not in known:
+    unknown = [name for name in wanted if name not in known or (dtype != "auto" and not known[name].machine.measured)]
+    plain = {name: _product_flops(config, DTYPES[name]) for name in DTYPES} if dtype == "auto" and unknown else {}
+    for name in unknown:
+        if plain and plain[name] * _FAR < max(plain.values()):
+            machine = Machine(plain[name], plain[name], _bandwidth(threads), measured=False)
+            known[name] = Roofline(rates.shaped(name), machine)
+        else:
             known[name] = measure(config, kernel, name, threads, rates)
-            rates.remember(name, known[name])
+        rates.remember(name, known[name])
     chosen = fastest({name: known[name] for name in wanted})
     return chosen, known[chosen]
+
+
+@torch.inference_mode()
+def _product_flops(config: Config, dtype: torch.dtype) -> float:
+    """Operations a second of a small product with one of the model's matrices."""
+    weight = torch.ones(config.intermediate_size, config.hidden_size, dtype=dtype)
+    given = torch.ones(_PRODUCT_ROWS, config.hidden_size, dtype=dtype)
+    return 2 * _PRODUCT_ROWS * weight.numel() / _best(lambda: F.linear(given, weight))
 
 
 @torch.inference_mode()
