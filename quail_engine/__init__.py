@@ -25,6 +25,7 @@ from quail_engine.session import Connection, DatabaseError, Session, connect
 from quail_engine.settings import OVERRIDES, Settings
 from quail_engine.sql import mentions_ai
 from quail_engine.sql.dialects import Transpiled
+from quail_engine.wording import naming_ai_functions
 
 __all__ = [
     "OVERRIDES",
@@ -52,6 +53,7 @@ __all__ = [
     "connect",
     "duration",
     "mentions_ai",
+    "naming_ai_functions",
     "oracle",
     "run_lines",
     "run_page",

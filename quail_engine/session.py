@@ -135,16 +135,19 @@ class Session:
         overrides: Mapping[str, Any] | None = None,
         analyze: bool = False,
         asked_before: set[bytes] | None = None,
+        unbuilt: bool = False,
     ) -> list[PlanTree]:
         """The plans of the statements with AI calls, with what they are expected to cost; nothing is asked.
 
         `analyze` runs the statements, and puts what happened beside it. `asked_before` holds the keys of what will have been
         asked before this text, as by the models before it in a dbt run; the text's own are added.
+        Raises duckdb.Error for what DuckDB refuses; `unbuilt` makes a note of the plan of that, as of a table that is built by
+        then.
         """
         written = self.transpile(text, dialect or self.settings.sql_dialect)
         services = self._services(self.settings.with_overrides(overrides or {}), self._listener)
         try:
-            return plans(services, cursor, written.text, analyze, asked_before)
+            return plans(services, cursor, written.text, analyze, asked_before, unbuilt)
         except SqlError as error:
             raise written.error(error) from None
 

@@ -17,6 +17,7 @@ from difflib import SequenceMatcher
 import duckdb
 
 from quail_engine.errors import Place, SqlError
+from quail_engine.sql import meant
 
 Deliver = Callable[[str], object]
 
@@ -24,6 +25,7 @@ _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)(\^+)\s*\Z")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\w+|[^\w\s]")
 _LOOK_UP = re.compile(r"__quail_\w+(?:\('(\w+)')?")
 _CANDIDATES = re.compile(r"((?:^\t[^\s].*\n){7})((?:^\t.*(?:\n|\Z)){2,})", re.MULTILINE)
+_NO_FUNCTION = re.compile(r"(Function with name (\w+) does not exist!)(\nDid you mean \"[^\"]*\"\?)?")
 _IN_PYTHON = "Python exception occurred while executing the UDF: ValueError: "
 _MOST_TOKENS = 10_000  # of a text that is aligned: longer ones take seconds
 
@@ -73,6 +75,25 @@ def in_own_words(recorder: Recorder, written: Written, tags: Sequence[str], part
         raise type(error)(_told(str(error), recorder.text, written, tags, parts)) from None
 
 
+@contextmanager
+def naming_ai_functions() -> Iterator[None]:
+    """Raises DuckDB's errors about a function that it does not know with the AI function that is all but called so."""
+    try:
+        yield
+    except duckdb.CatalogException as error:
+        if (told := _with_ai_function(str(error))) == str(error):
+            raise
+        raise duckdb.CatalogException(told) from None
+
+
+def _with_ai_function(message: str) -> str:
+    def told(found: re.Match[str]) -> str:
+        function = meant(found[2])
+        return f"{found[1]}\nDid you mean {function}?" if function else found[0]
+
+    return _NO_FUNCTION.sub(told, message)
+
+
 def not_read(cursor: duckdb.DuckDBPyConnection, written: Written) -> SqlError | None:
     """What DuckDB's parser says is wrong with a statement; None where it can read it."""
     text = written.text[written.start : written.end]
@@ -91,7 +112,7 @@ def not_read(cursor: duckdb.DuckDBPyConnection, written: Written) -> SqlError | 
 def _told(message: str, ran: str, written: Written, tags: Sequence[str], parts: Sequence[str]) -> str:
     found = _LINE.search(message)
     reason = _without_stand_ins(message[: found.start()] if found else message, written, tags)
-    reason = re.sub(r"\n\n+", "\n", reason.strip()).replace(_IN_PYTHON, "")
+    reason = re.sub(r"\n\n+", "\n", _with_ai_function(reason.strip())).replace(_IN_PYTHON, "")
     reason = _CANDIDATES.sub(lambda all_: f"{all_[1]}\t… and {all_[2].count(chr(9))} more", reason)
     place = _place(ran, found, written, tags) if found else None
     return f"{reason}\n{place.within(parts)}" if place else reason

@@ -38,6 +38,28 @@ def test_explain_refuses_what_it_would_ignore(arguments: list[str], told: str) -
     assert told in " ".join(done.output.split())
 
 
+def test_a_report_of_a_project_refuses_what_it_would_ignore(tmp_path: Path) -> None:
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    for option in ("--engine", "--model", "--answers", "--run-log"):
+        done = CliRunner().invoke(main, ["report", "--project-dir", str(tmp_path), option, "mock"])
+        assert done.exit_code == 2
+        assert f"{option} is for --database" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "told"),
+    [
+        ("select 1 from nowhere where AI_FILTER('Is it?', x)", 1, "Table with name nowhere does not exist!"),
+        ("select AI_FLITER('Is it?', 'x')", 1, "Did you mean AI_FILTER?"),
+        ("select AI_FILTER('Is it?', i::varchar::date::varchar) from range(3) t(i)", 0, "Nothing is estimated."),
+        ("select 1", 0, "No AI calls"),
+    ],
+)
+def test_explain_fails_where_the_statement_would(sql: str, code: int, told: str) -> None:
+    done = CliRunner().invoke(main, ["explain", sql, "--engine", "mock"])
+    assert (done.exit_code, told in done.output) == (code, True), done.output
+
+
 @pytest.mark.parametrize("command", [["explain", "select 1"], ["report", "--gold", "select true as answer, true as gold"]])
 def test_a_mistyped_database_is_an_error_and_no_empty_file(command: list[str], tmp_path: Path) -> None:
     database = tmp_path / "devv.duckdb"

@@ -161,6 +161,7 @@ DUCKDBS = [
     ("select id from ‹missing› where AI_FILTER('q', body)", duckdb.CatalogException, "Table with name missing"),
     ("select ‹foo(AI_FILTER('q', body))› from t", duckdb.CatalogException, "name foo does not exist"),
     ("select ‹IFF(AI_FILTER('q', body), 1, 2)› from t", duckdb.CatalogException, 'Did you mean "if"'),
+    ("select ‹AI_FLITER('q', body)› from t where AI_FILTER('q', body)", duckdb.CatalogException, "Did you mean AI_FILTER"),
     ("select ‹avg(AI_FILTER('q', body))› from t", duckdb.BinderException, "… and 8 more"),
     ("select ‹AI_CLASSIFY_SCORES(body, ['a', 'b'])› > 0.5 from t", duckdb.BinderException, "Cannot compare"),
     ("select ‹group›, AI_FILTER('q', body) from t".replace("‹group›,", "group‹,›"), duckdb.ParserException, "syntax error"),

@@ -172,8 +172,23 @@ def test_sums_and_schema(con: quail_engine.Connection) -> None:
     )
 
 
+@pytest.mark.parametrize("ask", [quail_engine.Connection.sql, quail_engine.Connection.explain])
+def test_a_mistyped_function_is_named(con: quail_engine.Connection, ask: Callable[..., object]) -> None:
+    with pytest.raises((duckdb.CatalogException, quail_engine.SqlError), match=r"Did you mean AI_FILTER\?"):
+        ask(con, "select id from tickets where AI_FLITER('Is it urgent?', body)")
+    con.sql("create macro ai_filters(x) as x")
+    ask(con, "select ai_filters(id) from tickets")
+
+
+def test_what_duckdb_refuses_is_told_with_its_place(con: quail_engine.Connection) -> None:
+    with pytest.raises(duckdb.CatalogException, match=r"(?s)nowhere does not exist.*\n *\^{7}$"):
+        con.explain(f"select id from nowhere where {URGENT}")
+
+
 def test_unknown_is_said(con: quail_engine.Connection, tmp_path: Path) -> None:
-    assert "Nothing is estimated" in con.explain(f"select id from nowhere where {URGENT}")
+    # A table that an earlier statement of the text would make is not there yet.
+    later = f"create table soon as select body, {URGENT} as u from tickets; select * from soon where {ANGRY}"
+    assert "Nothing is estimated. Catalog Error: Table with name soon does not exist" in con.explain(later)
     with quail_engine.connect(model=str(tmp_path / "absent"), answers=str(tmp_path / "answers")) as local:
         local.sql(TICKETS)
         (plan,) = local.explain(f"select id from tickets where {URGENT}", format="json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from quail_engine.report_page import run_lines, run_page
 from quail_engine.run_plan import COLUMNS, NOTHING_ASKED, run_plan_rows
 from quail_engine.session import connect
 
-# Parameters of `explain` that mean something with SQL only, and without it only.
+# Parameters that mean something with SQL only, and in a dbt project only.
 _OF_SQL = {"database", "analyze", "engine", "model", "answers"}
 _OF_PROJECTS = {"select", "exclude", "project_dir", "profiles_dir", "target"}
 
@@ -61,7 +62,12 @@ def explain(
     With SQL: the plan of a statement. Without: what the nodes of a dbt project would ask, all of them or those that --select
     names; the project's profile says which database and model.
     """
-    _one_kind_of_explain(sql)
+    if sql is None:
+        _refuse(_OF_SQL, "for SQL; of a dbt project its profile says that, and dbt runs its nodes")
+    else:
+        _refuse(_OF_PROJECTS, "for a dbt project, and there is SQL")
+        if len(sql.split()) == 1 and "(" not in sql:
+            raise click.UsageError(f"{sql} is no SQL. A node of a dbt project: quail explain --select {sql}")
     if sql is None:
         return _explain_project(Project(project_dir, profiles_dir, target), select, exclude, as_json, html)
     with connect(database_to_read(database), settings=settings_of(engine, model, answers)) as connection:
@@ -74,18 +80,12 @@ def explain(
             click.echo(connection.explain(sql, analyze=analyze))
 
 
-def _one_kind_of_explain(sql: str | None) -> None:
-    """Refuses what would be ignored: options about a project beside SQL, options about a statement without it."""
+def _refuse(ignored: Container[str], why: str) -> None:
+    """Raises UsageError for a parameter that was given and would be ignored."""
     context = click.get_current_context()
     given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if sql is None:
-        ignored, why = _OF_SQL, "for SQL; of a dbt project its profile says that, and dbt runs its nodes"
-    else:
-        ignored, why = _OF_PROJECTS, "for a dbt project, and there is SQL"
-        if len(sql.split()) == 1 and "(" not in sql:
-            raise click.UsageError(f"{sql} is no SQL. A node of a dbt project: quail explain --select {sql}")
     for parameter in context.command.params:
-        if parameter.name in given & ignored:
+        if parameter.name in given and parameter.name in ignored:
             raise click.UsageError(f"{parameter.opts[0]} is {why}.")
 
 
@@ -182,6 +182,7 @@ def report(
     """
     project = Project(project_dir, profiles_dir, target)
     if database is None and project.is_there:
+        _refuse(_OF_SQL | {"run_log"}, "for --database; of a dbt project its profile says that")
         project.run_operation("quail_report", {"to": str(html.absolute()), "invocation": invocation, "gold": gold})
     else:
         lines = run_lines(run_log, invocation) if run_log.is_file() or not gold else []

@@ -27,7 +27,7 @@ from quail_engine.sql.render import (
     threshold_query,
 )
 from quail_engine.sql.source import quoted
-from quail_engine.sql.statements import Form, Statement, contains_ai, mentions_ai, split
+from quail_engine.sql.statements import Form, Statement, contains_ai, meant, mentions_ai, misspelt, split
 
 __all__ = [
     "BESIDE",
@@ -53,7 +53,9 @@ __all__ = [
     "label_of",
     "labels_problem",
     "lookups_query",
+    "meant",
     "mentions_ai",
+    "misspelt",
     "ordered",
     "pair_counts_queries",
     "pairs_query",

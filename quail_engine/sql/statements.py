@@ -6,7 +6,9 @@ Token work only; nothing is parsed here, so a statement without an AI call costs
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from itertools import dropwhile, takewhile
@@ -19,6 +21,7 @@ from quail_engine.sql.dialect import AI_FUNCTIONS, GENERATIVE_FUNCTIONS, QuailDi
 
 _GATE = re.compile(r"(?i)\bai_[a-z]|\bai\s*\.\s*[a-z]|\bai_query\b")
 _HINT = re.compile(r"ai(?:_|\s*\.)")  # of lower-case text, and begins with a literal: found many times as fast as the gate
+_CALLED = re.compile(r"(?i)\b(ai\w*)\s*\(")
 _DOTTED = ("IF", "CLASSIFY", "SCORE", "GENERATE", "GENERATE_BOOL", "GENERATE_TABLE", "GENERATE_TEXT")
 _QUOTED = re.compile(r"""(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|/\*|.""")
 _OPENING = ("'", '"', "/*")  # what stands alone of them is never closed
@@ -68,6 +71,23 @@ def mentions_ai(text: str) -> bool:
 def contains_ai(text: str) -> bool:
     """Whether a text holds an AI call, and not only a comment or a string that mentions one."""
     return mentions_ai(text) and any(statement.calls for statement in split(text))
+
+
+def meant(name: str) -> str | None:
+    """The AI function whose name is all but this one.
+
+    >>> meant("ai_fliter"), meant("AI_FILTER"), meant("filter")
+    ('AI_FILTER', None, None)
+    """
+    near = get_close_matches(name.upper(), AI_FUNCTIONS, 1, 0.8) if name.upper().startswith("AI") else []
+    return near[0] if near and near[0] != name.upper() else None
+
+
+def misspelt(text: str, statement: Statement) -> Iterator[tuple[str, str, int, int]]:
+    """Names in front of a bracket that are all but an AI function's: that name, the function, and the name's span."""
+    for found in _CALLED.finditer(text, statement.start, statement.end):
+        if function := meant(found[1]):
+            yield found[1], function, *found.span(1)
 
 
 @lru_cache(maxsize=64)  # whoever asks `contains_ai` runs the text next

@@ -179,7 +179,8 @@ class QuailCursor(DuckDBCursorWrapper):
         texts = (self._query, node.own(self._session), _without_query_comment(sql))
         try:
             if not self._session.contains_ai(sql):
-                return super().execute(sql, bindings)
+                with quail_engine.naming_ai_functions():
+                    return super().execute(sql, bindings)
             if bindings is not None:
                 raise QuailError(
                     "A statement with an AI call cannot take bound parameters: its text is what is planned and remembered. "

@@ -78,7 +78,7 @@ class Operations(DuckDBAdapter):
                 settings = session.settings
                 own = node_config.overrides(config, settings)
                 dialect = node_config.dialect(config, settings)
-                trees = session.explain(self._connection(), sql, dialect, own, asked_before=asked)
+                trees = session.explain(self._connection(), sql, dialect, own, asked_before=asked, unbuilt=True)
             except (QuailError, DatabaseError, DbtBaseException) as error:
                 yield NodePlan(node.unique_id, kind, (), before, " ".join(str(error).split()))
                 continue
