@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 
@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quail_engine.answers import answer_keys, truncated_key
+from quail_engine.answers import truncated_key
 from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Task
-from quail_engine.deciding import Known, decided, derived, fitted, keep, recalled, zero_shot
+from quail_engine.deciding import Known, decided, derived, fitted, keep, recalled, unanswered, zero_shot
 from quail_engine.decisions import Rule
 from quail_engine.errors import EngineError, QuailError
-from quail_engine.lookups import Inquiry
+from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
 from quail_engine.owner import Answers, Owner, Place, Values
-from quail_engine.pending import Pending, by_question, length_of, pending_of, tokenised
+from quail_engine.pending import Pending, by_question, keys_of, length_of, pending_of, tokenised
 from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.request import Logits
 from quail_engine.settings import Settings
@@ -128,11 +128,12 @@ class Answering:
         for part in inquiry.missing.parts(PART_ROWS, PART_BYTES):
             self._stop_if_cancelled()
             for inputs in inputs_of(inquiry, part):
-                rest, _ = self._recall(model, inputs, _keys(model, inputs))
+                rest, _ = self._recall(model, inputs, keys_of(model, inputs))
                 recalled += len(inputs) - len(rest)
         return recalled
 
     def _answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+        self._weigh_labelled(model, inquiries)
         with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
             round_ = Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
@@ -156,7 +157,7 @@ class Answering:
 
     def _sift(self, model: Model, inputs: Inputs, round_: Round) -> None:
         """Settles the inputs that need no request; the others wait."""
-        keys = _keys(model, inputs)
+        keys = keys_of(model, inputs)
         if inputs.question.task is not Task.JUDGE and not inputs.question.labels:
             # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
             self.tally_of(inputs.inquiry).failed += len(inputs)
@@ -198,21 +199,46 @@ class Answering:
 
     def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Rule | None:
         """What decides a question: fitted before, or now to its labelled rows, which are asked first."""
-        rule = None if self._terms.since and question not in self.rules else model.rule(question)
+        rule = self._fitted_before(model, question)
         if rule is None:
             rule = fitted(question, self._ask_labelled(model, inquiry, question))
             model.keep_rule(question, rule)
         self.rules[question] = rule
         return rule
 
-    def _ask_labelled(self, model: Model, asked_for: Inquiry, question: Question) -> NDArray[np.float32]:
-        """Numbers and features of a question's labelled rows, in their order; NaN where there are none."""
+    def _weigh_labelled(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+        """Raises BudgetError where labelled rows, which are asked first, and what is missing go beyond a budget together."""
+        questions = dict.fromkeys(inquiry.question for inquiry in inquiries if inquiry.question.labelled)
+        unfitted = [question for question in questions if self._fitted_before(model, question) is None]
+        if unfitted:
+            rows = [self._labelled(model, question)[0] for question in unfitted]
+            everything = [*rows, *inquiries]
+            with ExitStack() as closed:
+                waiting = closed.enter_context(closing(Waiting(everything, self._settings.missing_bytes)))
+                for inquiry in rows:
+                    closed.callback(inquiry.missing.close)
+                for inputs, keys in unanswered(model, everything, self._terms.since):
+                    waiting.add(inputs, keys)
+                for part in itertools.islice(waiting.parts(), 1):
+                    first = pending_of(model, everything, part, {})
+                    with self._budgets.round(self._estimate(model, first, len(waiting), 0)):
+                        pass
+
+    def _fitted_before(self, model: Model, question: Question) -> Rule | None:
+        return None if self._terms.since and question not in self.rules else model.rule(question)
+
+    def _labelled(self, model: Model, question: Question) -> tuple[Inquiry, Positions]:
+        """The labelled rows of a question as inputs, and where they stand in their order."""
         columns = [pa.array(texts, pa.string()) for texts in zip(*(row.inputs for row in question.labelled), strict=True)]
         rows = len(question.labelled)
         inquiry = Inquiry(question.zero_shot, model.name, "null", False, len(columns), rows, self._settings.missing_bytes)
         inquiry.features = True
+        return inquiry, inquiry.meet(columns, rows)
+
+    def _ask_labelled(self, model: Model, asked_for: Inquiry, question: Question) -> NDArray[np.float32]:
+        """Numbers and features of a question's labelled rows, in their order; NaN where there are none."""
+        inquiry, positions = self._labelled(model, question)
         self._decided_for[inquiry] = asked_for
-        positions = inquiry.meet(columns, rows)
         self.answer(model, [inquiry])
         return inquiry.numbers(positions, inquiry.numbers_each)
 
@@ -397,12 +423,6 @@ class Answering:
             base = model.question_key(question)
             model.store.remember_failures(base, question.title, keys, reason, model.name, self._terms.node)
         self._failures.clear()
-
-
-def _keys(model: Model, inputs: Inputs) -> list[bytes]:
-    """The keys of the inputs' answers."""
-    base = model.question_key(inputs.question.zero_shot)
-    return answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
 
 
 def _refuse_overlong(round_: Round) -> None:

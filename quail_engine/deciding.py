@@ -15,7 +15,10 @@ from quail_engine.answers import Answer, decided_key
 from quail_engine.calls import Question, Task
 from quail_engine.decisions import Rule, fit_rule
 from quail_engine.errors import EngineError
+from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
+from quail_engine.pending import keys_of, length_of, tokenised
+from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, inputs_of
 
 Numbers = NDArray[np.float32]
 Known = dict[bytes, Sequence[float] | Numbers]
@@ -58,6 +61,19 @@ def keep(
     if numbers.shape[1] > width:
         model.features.remember(kept, numbers[answered, width:])
     return {key: answer.values for key, answer in zip(kept, answers, strict=True)}
+
+
+def unanswered(model: Model, inquiries: Sequence[Inquiry], since: int) -> Iterator[tuple[Inputs, list[bytes]]]:
+    """Of what inquiries are missing, the inputs that must be asked whatever a rule will need, with their keys."""
+    for inquiry in inquiries:
+        for part in inquiry.missing.parts(PART_ROWS, PART_BYTES):
+            for inputs in inputs_of(inquiry, part):
+                room = model.prompter.compile(inputs.question.zero_shot).room
+                keys = keys_of(model, inputs)
+                known = zero_shot(model, keys, since, inquiry.features)
+                fits = [length_of(ids) <= room for ids in tokenised(model, inputs)]
+                rows = [row for row, key in enumerate(keys) if fits[row] and key not in known]
+                yield inputs.take(rows), [keys[row] for row in rows]
 
 
 def recalled(model: Model, question: Question, keys: Sequence[bytes], since: int) -> Known:

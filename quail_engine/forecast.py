@@ -120,6 +120,9 @@ class Supposing(Answering):
             rest, rest_keys = rest.take(others), [rest_keys[row] for row in others]
         return rest, rest_keys
 
+    def _weigh_labelled(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+        """A plan is shown whatever it costs."""
+
     def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Rule | None:
         """What was fitted before. Where nothing was, labelled rows are counted; what will be fitted to them is not known."""
         if rule := model.rule(question):

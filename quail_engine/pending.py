@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from quail_engine.answers import answer_keys
 from quail_engine.calls import Question
 from quail_engine.decisions import Rule
 from quail_engine.lookups import Inquiry
@@ -101,6 +102,12 @@ def reading_of(model: Model, question: Question) -> Reading:
     tokens_a_byte = len(model.prompter.encode([words])[0]) / len(words.encode())
     before = model.name, question.labelled, ids[:place]
     return Reading(before, ids[place + 1 :], request.tokens - len(ids), tokens_a_byte)
+
+
+def keys_of(model: Model, inputs: Inputs) -> list[bytes]:
+    """The keys of the inputs' answers."""
+    base = model.question_key(inputs.question.zero_shot)
+    return answer_keys(base, [column.cast(pa.binary()).to_pylist() for column in inputs.columns], len(inputs))
 
 
 def tokenised(model: Model, inputs: Inputs) -> list[list[Ids]]:

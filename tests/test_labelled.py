@@ -93,6 +93,18 @@ def test_nothing_is_asked_twice(con: Connection) -> None:
     assert (con.report.asked, con.report.recalled) == (0, ROWS)
 
 
+@pytest.mark.parametrize("memory", [1 << 20, 1_000])
+def test_a_budget_refuses_before_labelled_rows_are_asked(open_reviews: Callable[..., Connection], memory: int) -> None:
+    con = open_reviews(max_requests=64 + ROWS - 1, missing_bytes=memory)
+    with pytest.raises(quail_engine.BudgetError, match=rf"asking {64 + ROWS} .*nothing of it was asked"):
+        scores(con, labelled(64))
+    con.sql(f"select AI_SCORE('{QUESTION}', input) from (select unnest({literal(labelled(64))}, recursive := true))")
+    assert con.report.asked == 64, "no labelled row had been asked"
+    # Two rows are known, so what is left fits. Of a known answer the features are missing, which is asked again.
+    con.sql(f"select AI_SCORE('{QUESTION}', body) from reviews limit 2")
+    assert scores(con, labelled(40)).num_rows == ROWS
+
+
 def test_one_labelled_row_more_asks_that_row_alone(con: Connection) -> None:
     scores(con, labelled(64))
     scores(con, labelled(65))

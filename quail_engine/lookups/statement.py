@@ -261,6 +261,8 @@ class StatementLookUps:
         return look_up.true_inputs if look_up.kind is Kind.FILTER else None
 
     def close(self) -> None:
+        for inquiry in self.inquiries.values():
+            inquiry.missing.close()  # of a round that was refused
         for tag in set(self.tags):
             _by_tag.pop(tag, None)
             _by_tag.pop(tag + KNOWN, None)
