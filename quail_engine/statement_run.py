@@ -162,6 +162,8 @@ class StatementRun:
         if query.form in (Form.QUERY, Form.SUMMARIZE):
             order = f" ORDER BY {ROW}" if self._numbered else ""
             self._deliver(f"{query.head}SELECT {self._columns(names)} FROM {RESULT}{order}")
+        elif query.returns:
+            self._deliver(f"FROM {RESULT}")
         else:
             # What DuckDB itself answers, and as it does: EXECUTE leaves nothing unread, so the cursor is free for other work.
             self._cursor.execute('PREPARE __quail_count AS SELECT CAST($1 AS BIGINT) AS "Count"')
@@ -212,9 +214,7 @@ class StatementRun:
             return self._write_once(resolver)
         if self._query.replaced:
             self._drop_view(self._query.replaced)
-        count = self._cursor.execute(f"{self._query.head}SELECT * FROM {RESULT}{self._query.tail}").fetchall()
-        self._cursor.execute(f"DROP TABLE {RESULT}")
-        return _count(count)
+        return self._written(f"{self._query.head}SELECT * FROM {RESULT}{self._query.tail}")
 
     def _drop_view(self, name: Sequence[str]) -> None:
         """Drops the view that CREATE OR REPLACE VIEW names, if there is one: DuckDB puts no table in a view's place."""
@@ -225,10 +225,18 @@ class StatementRun:
             self._cursor.execute(f"DROP VIEW {'.'.join(map(quoted, name))}")
 
     def _write_once(self, resolver: Resolver) -> int:
-        """Runs an UPDATE or DELETE over the answers that its SELECT gathered."""
-        self._cursor.execute(f"DROP TABLE {RESULT}")
+        """Runs a statement that writes in place over the answers that its SELECT gathered."""
         with resolver.replaying():
-            count = self._cursor.execute(render_written(resolver.query, self.tags)).fetchall()
+            return self._written(render_written(resolver.query, self.tags))
+
+    def _written(self, sql: str) -> int:
+        """Runs what writes, once; what it returns takes the place of the result table."""
+        if self._query.returns:
+            returned = self._cursor.sql(sql)  # has run, and keeps its rows in DuckDB's own types
+            returned.query("__quail_returned", f"CREATE OR REPLACE TEMP TABLE {RESULT} AS FROM __quail_returned")
+            return int(_one(self._cursor, f"SELECT count(*) FROM {RESULT}"))
+        count = self._cursor.execute(sql).fetchall()
+        self._cursor.execute(f"DROP TABLE {RESULT}")
         return _count(count)
 
     @cached_property

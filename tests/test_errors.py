@@ -54,7 +54,7 @@ def con() -> Iterator[Connection]:
         ("select AI_COMPLETE('write a poem', body) from t", "AI_COMPLETE", "judges and classifies"),
         ("update t set body = 'x' where AI_FILTER(PROMPT('q {0} {2}', body))", "{2}", "has no argument"),
         ("delete from t where AI_CLASSIFY(body, ['a']) = 'a'", "['a']", "two labels or more"),
-        ("delete from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
+        ("delete from t where id = 1 returning AI_FILTER('q', body)", "AI_FILTER", "before or after its query"),
         (
             "merge into t using t s on AI_FILTER('q', t.body) when matched then delete",
             "AI_FILTER",
@@ -107,7 +107,7 @@ def con() -> Iterator[Connection]:
         ("select AI_SCORE('q', body)::date from t", "AI_SCORE('q', body)", "probability and no date"),
         ("select cast(AI_FILTER('q', body) as timestamp) from t", "AI_FILTER('q', body)", "TRUE or FALSE and no date"),
         ("select id from t where AI_CLASSIFY(body, ['a', 'b']) > 3", "AI_CLASSIFY(body, ['a', 'b'])", "is a number"),
-        ("insert into t select id, body, labels from t where AI_FILTER('q', body) returning id", "returning", "RETURNING"),
+        ("insert into t from t returning AI_FILTER('q', body)", "AI_FILTER", "before or after its query"),
         (
             "select AI_FILTER('q', body, {'examples': [{'input': 'a text', 'answer': 1}]}) from t",
             "{'input': 'a text', 'answer': 1}",

@@ -1,7 +1,7 @@
-"""UPDATE and DELETE: a SELECT that looks at the same rows is answered first, then the statement itself runs once.
+"""Statements that write in place: a SELECT that looks at the same rows is answered first, then the statement itself runs once.
 
 `UPDATE t SET a = e FROM u WHERE c` asks what `SELECT e FROM t, u WHERE c` asks; `DELETE FROM t USING u WHERE c` what
-`SELECT 1 FROM t, u WHERE c` asks.
+`SELECT 1 FROM t, u WHERE c` asks; `WITH d AS (…) INSERT INTO t SELECT e FROM d` what `WITH d AS (…) SELECT e FROM d` asks.
 """
 
 from __future__ import annotations
@@ -9,28 +9,37 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import Token, TokenType
 
 from quail_engine.sql.dialect import QuailDialect
-from quail_engine.sql.statements import mentions_ai, word_of
+from quail_engine.sql.statements import insert_query, mentions_ai, word_of, writing_verb
 
-_CLAUSES = ("SET", "FROM", "USING", "WHERE", "RETURNING")
+_CLAUSES = ("SET", "FROM", "USING", "WHERE")
 
 
 def writes_in_place(text: str) -> bool:
-    """Whether a statement is an UPDATE or DELETE."""
-    return text[:6].upper() in ("UPDATE", "DELETE")
+    """Whether a statement is an UPDATE or DELETE, or one that writes behind its CTEs."""
+    return text[:6].upper() in ("UPDATE", "DELETE") or (
+        text[:4].upper() == "WITH" and writing_verb(QuailDialect().tokenize(text)) is not None
+    )
 
 
 def select_for(text: str) -> str:
-    """The SELECT behind an UPDATE or DELETE statement. Parts keep their order, so their AI calls do, too."""
+    """The SELECT behind a statement that writes in place. Parts keep their order, so their AI calls do, too."""
     tokens = QuailDialect().tokenize(text)
-    update = tokens[0].text.upper() == "UPDATE"
-    begin = 1 if update else 2  # DELETE FROM
-    parts = _parts(tokens, begin)
-    assigned = _assigned(text, parts.get("SET", [])) if update else []
-    shown = [value for value in assigned if mentions_ai(value)] or ["1"]
-    sources = [_text(text, parts["target"])]
-    sources += [_text(text, parts[key]) for key in ("FROM", "USING") if key in parts]
+    verb = writing_verb(tokens)
+    assert verb is not None, "a statement that writes"
+    ctes, rest = text[: tokens[verb].start], tokens[verb:]
+    if word_of(rest[0]) == "INSERT":
+        begin = insert_query(rest)
+        query = _text(text, rest[begin:] if begin is not None else [])
+        return f"{ctes}{query}" if query[:6].upper() == "SELECT" else f"{ctes}SELECT * FROM ({query})"
+    update = word_of(rest[0]) == "UPDATE"
+    parts = _parts(rest, 1 if update else 2)  # DELETE FROM
+    sources = [_text(text, parts[key]) for key in ("target", "FROM", "USING") if key in parts]
+    assigned = _assigned(parts.get("SET", [])) if update else []
+    asked_outside = any(map(mentions_ai, (ctes, *sources)))  # a column of theirs is asked about where it is read
+    values = [_text(text, v) for v in assigned if not any(word_of(token) == "DEFAULT" for token in v)]
+    shown = [value for value in values if asked_outside or mentions_ai(value)] or ["1"]
     where = f" WHERE {_text(text, parts['WHERE'])}" if "WHERE" in parts else ""
-    return f"SELECT {', '.join(shown)} FROM {', '.join(sources)}{where}"
+    return f"{ctes}SELECT {', '.join(shown)} FROM {', '.join(sources)}{where}"
 
 
 def _parts(tokens: list[Token], begin: int) -> dict[str, list[Token]]:
@@ -52,7 +61,7 @@ _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
-def _assigned(text: str, tokens: list[Token]) -> list[str]:
+def _assigned(tokens: list[Token]) -> list[list[Token]]:
     """The right-hand sides of SET's assignments."""
     values: list[list[Token]] = []
     depth, assigning = 0, True
@@ -65,7 +74,7 @@ def _assigned(text: str, tokens: list[Token]) -> list[str]:
             values.append([])
         elif not assigning:
             values[-1].append(token)
-    return [_text(text, value) for value in values if value]
+    return [value for value in values if value]
 
 
 def _text(text: str, tokens: list[Token]) -> str:

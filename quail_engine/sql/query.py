@@ -40,6 +40,7 @@ class Query:
     form: Form
     head: str  # the statement before the query, such as `create table t as (`
     tail: str  # and after it
+    returns: bool  # it writes, and gives rows: RETURNING
     replaced: tuple[str, ...]  # CREATE OR REPLACE VIEW: the parts of the view's name; a table cannot take its place
     written_starts: tuple[int, ...]  # where each of `calls` begins in `written`
     calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
@@ -57,7 +58,7 @@ class Query:
 
     @property
     def written(self) -> str:
-        """UPDATE and DELETE: the statement itself, whose calls are those of `text` in the same order; else empty."""
+        """What writes in place: the statement itself, whose calls are those of `text` in the same order; else empty."""
         return self.source.written
 
 
@@ -121,6 +122,7 @@ def _analyze(text: str, statement: Statement) -> Query:
         head=head,
         written_starts=tuple(token.start - source.offset for token in statement.calls) if source.written else (),
         tail=text[end : statement.end],
+        returns=statement.returns,
         replaced=tuple(token.text for token in statement.replaced if token.token_type is not TokenType.DOT),
         calls=calls,
         groups=groups,

@@ -35,14 +35,6 @@ def refuse_call(text: str, statement: Statement) -> None:
             raise SqlError(
                 f"AI.{name} is BigQuery's spelling; this text is DuckDB SQL.", text, token.start, end, f"{native}(…)"
             )
-        if statement.returning is not None:
-            raise SqlError(
-                "RETURNING cannot follow a statement with AI calls.",
-                text,
-                statement.returning.start,
-                statement.returning.end + 1,
-                "the statement without RETURNING, then a SELECT of its rows",
-            )
         if statement.form is Form.INSERT and (default := _default_in_values(text, statement)) is not None:
             raise SqlError(
                 "DEFAULT cannot stand in VALUES beside an AI call.",
@@ -52,14 +44,16 @@ def refuse_call(text: str, statement: Statement) -> None:
             )
         if statement.query is None or not statement.query[0] <= token.start < statement.query[1]:
             word = text[statement.start :].split(None, 1)[0].upper()
-            if word == "WITH":
+            if word == "WITH" and statement.form is Form.OTHER:
                 raise SqlError(
-                    "An AI call cannot stand in a statement that writes and begins with WITH.",
+                    "An AI call cannot stand in a MERGE that begins with WITH.",
                     text,
                     token.start,
                     end,
-                    "the WITH inside: insert into t with c as (…) select …; delete from t where k in (with c as (…) select …)",
+                    "the WITH inside: merge into t using (with c as (…) select …) c on …",
                 )
+            if word == "WITH":
+                word = statement.form.value.upper()
             place = "before or after its query" if statement.form is not Form.OTHER else "here"
             raise SqlError(
                 f"An AI call cannot stand {place} in {_article(word)} statement: DuckDB would evaluate it outside any plan.",

@@ -109,7 +109,7 @@ def _added(limit: RowLimit, columns: Sequence[str]) -> list[Edit]:
 
 
 def render_written(query: Query, tags: Sequence[str]) -> str:
-    """An UPDATE or DELETE as it was written, with look-ups in place of its AI calls."""
+    """A statement that writes in place as it was written, with look-ups in place of its AI calls."""
     pieces, at = [], 0
     for i, call in enumerate(query.calls):
         look_up = _stand_in(query, i, tags, {})
@@ -117,7 +117,7 @@ def render_written(query: Query, tags: Sequence[str]) -> str:
             start = query.written_starts[i]
             pieces += [query.written[at:start], look_up]
             at = start + call.end - call.start
-    return "".join([*pieces, query.written[at:]])
+    return "".join([*pieces, query.written[at:], query.tail])
 
 
 def candidates_query(query: Query, limit: RowLimit, tags: Sequence[str], names: Sequence[str], rows: int) -> str:

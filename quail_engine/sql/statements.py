@@ -47,6 +47,8 @@ class Form(Enum):
 
 _BEFORE_A_TABLE = ("MACRO", "FUNCTION", "TABLE", "VIEW", "INTO", "REFERENCES", "UPDATE")
 _WRITES = (Form.INSERT, Form.UPDATE, Form.DELETE, Form.MERGE)
+_WRITING = tuple(form.value.upper() for form in _WRITES)
+_VERBS = ("SELECT", "FROM", "VALUES", *_WRITING)
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ class Statement:
     start: int
     end: int
     form: Form
-    query: tuple[int, int] | None  # span of the query inside it; the whole of UPDATE and DELETE; None for OTHER
+    query: tuple[int, int] | None  # span of the query inside it, or of what `dml` makes one of; None for OTHER
     calls: tuple[Token, ...]  # name tokens of the AI calls in it; empty: goes to DuckDB as it came
     view: Token | None  # the word VIEW of a CREATE VIEW
     replaced: tuple[Token, ...]  # CREATE OR REPLACE VIEW: the view's name, with its dots
-    returning: Token | None  # the word RETURNING, where the statement writes and has it
+    returns: bool  # it writes, and RETURNING gives rows
 
 
 def mentions_ai(text: str) -> bool:
@@ -119,11 +121,10 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
     calls = tuple(t for i, t in enumerate(tokens) if _is_call(tokens, i))
     form, first, last = _query_of(tokens)
     query = None if first is None else (tokens[first].start, tokens[last].end + 1)
-    found = _at_depth_zero(tokens, ("RETURNING",)) if form in _WRITES else None
+    returns = form in _WRITES and _at_depth_zero(tokens, ("RETURNING",)) is not None
     view = next((t for t in tokens if word_of(t) == "VIEW"), None) if form is Form.CREATE_VIEW else None
-    returning = None if found is None else tokens[found]
     replaced = _named(tokens, view) if view is not None and "REPLACE" in map(word_of, tokens[:3]) else ()
-    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, view, replaced, returning)
+    return Statement(tokens[0].start, tokens[-1].end + 1, form, query, calls, view, replaced, returns)
 
 
 def word_of(token: Token) -> str:
@@ -147,18 +148,22 @@ def _query_of(tokens: list[Token]) -> tuple[Form, int | None, int]:
     words = [word_of(token) for token in tokens[:6]]
     last = len(tokens) - 1
     if words[0] in _QUERY_STARTS or tokens[0].token_type is TokenType.L_PAREN:
-        return (Form.OTHER, None, last) if words[0] == "WITH" and _is_dml(tokens) else (Form.QUERY, 0, last)
+        verb = writing_verb(tokens)
+        if verb is None:
+            return Form.QUERY, 0, last
+        form = Form[word_of(tokens[verb])]
+        return (Form.OTHER, None, last) if form is Form.MERGE else (form, 0, written_end(tokens, verb))
     if words[0] == "CREATE":
         form = Form.CREATE_TABLE if "TABLE" in words else Form.CREATE_VIEW if "VIEW" in words else Form.OTHER
         begin = _at_depth_zero(tokens, ("AS",)) if form is not Form.OTHER else None
         return (Form.OTHER, None, last) if begin is None or begin == last else (form, begin + 1, _without_data(tokens))
     if words[0] == "INSERT":
-        begin = _insert_query(tokens)
-        return (Form.OTHER, None, last) if begin is None else (Form.INSERT, begin, _insert_end(tokens, begin))
+        begin = insert_query(tokens)
+        return (Form.OTHER, None, last) if begin is None else (Form.INSERT, begin, written_end(tokens, begin))
     if words[0] == "COPY" and len(tokens) > 2 and tokens[1].token_type is TokenType.L_PAREN:
         return Form.COPY, 2, closing(tokens, 1) - 1
     if words[0] in ("UPDATE", "DELETE"):
-        return Form.UPDATE if words[0] == "UPDATE" else Form.DELETE, 0, last
+        return Form[words[0]], 0, written_end(tokens, 0)
     if words[0] == "MERGE":
         using = _at_depth_zero(tokens, ("USING",))
         if using is not None and using < last and tokens[using + 1].token_type is TokenType.L_PAREN:
@@ -184,10 +189,14 @@ def _named(tokens: list[Token], word: Token) -> tuple[Token, ...]:
     return tuple(takewhile(lambda t: word_of(t) != "AS" and t.token_type is not TokenType.L_PAREN, behind))
 
 
-def _is_dml(tokens: list[Token]) -> bool:
-    """Whether the first verb behind the CTEs writes."""
-    verb = _at_depth_zero(tokens, ("SELECT", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"))
-    return verb is not None and word_of(tokens[verb]) in ("INSERT", "UPDATE", "DELETE", "MERGE")
+def writing_verb(tokens: list[Token]) -> int | None:
+    """Index of the word that says what a statement writes, the first or the one behind its CTEs; None of a query."""
+    verb: int | None = 0
+    if word_of(tokens[0]) == "WITH":
+        verb = _at_depth_zero(tokens, _VERBS, 1)
+        while verb is not None and tokens[verb - 1].token_type is not TokenType.R_PAREN:  # the name of a CTE
+            verb = _at_depth_zero(tokens, _VERBS, verb + 1)
+    return verb if verb is not None and word_of(tokens[verb]) in _WRITING else None
 
 
 def _at_depth_zero(tokens: list[Token], words: tuple[str, ...], start: int = 0) -> int | None:
@@ -221,7 +230,7 @@ def _without_data(tokens: list[Token]) -> int:
     return len(tokens) - 3 if words[-2:] == ["WITH", "DATA"] else len(tokens) - 1
 
 
-def _insert_query(tokens: list[Token]) -> int | None:
+def insert_query(tokens: list[Token]) -> int | None:
     """Where the query of an INSERT begins: at its first word, or at the bracket around it."""
     depth = 0
     for index, token in enumerate(tokens):
@@ -237,8 +246,8 @@ def _insert_query(tokens: list[Token]) -> int | None:
     return None
 
 
-def _insert_end(tokens: list[Token], begin: int) -> int:
-    """Last token of an INSERT's query: ON CONFLICT and RETURNING are not part of it."""
+def written_end(tokens: list[Token], begin: int) -> int:
+    """Last token of what is asked in a statement that writes: ON CONFLICT and RETURNING are not part of it."""
     at = begin
     while (found := _at_depth_zero(tokens, ("ON", "RETURNING"), at)) is not None:
         following = word_of(tokens[found + 1]) if found + 1 < len(tokens) else ""

@@ -1,7 +1,7 @@
 """Boolean expressions over cheap conditions and AI calls, as a tree: their SQL, and the guard of each call.
 
-The guards are the table of the contract (`docs/plans.md`: where SQL would look at a call), built from this tree and not from
-text, so that they share nothing with `quail_engine.sql.guards`.
+The guards say where SQL would look at a call. They are built from this tree and not from text, so that they share nothing with
+`quail_engine.sql.guards`.
 """
 
 from __future__ import annotations

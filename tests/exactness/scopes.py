@@ -101,7 +101,7 @@ def _set_operation(w: Writer, name: str, operator: str) -> Query:
     return Query(f"{one} {operator} {other}", (*sites, *more))
 
 
-@position("over a set operation")
+@position("over a set operation", 2)
 def _over(w: Writer) -> Query:
     operator = w.one("except", "intersect", "union", "union all", "except all")
     one, other = w.filtered(w.alone()), w.filtered(w.alone())
@@ -111,8 +111,10 @@ def _over(w: Writer) -> Query:
         Scope(f"from ({operation}) d", ("d.a", "d.k::varchar"), ("d.k = 1", "d.a is null", "d.a = 'late'"), ("d.id",), "d.k")
     )
     asked = w.ask(scope)
-    sites = (*one.sites, *other.sites, *scope.sites, scope.site("over a set operation", asked, True))
-    return Query(f"select {scope.shown}, d.a {scope.source} where {asked.sql}", sites)
+    kept = replace(scope, source=f"{scope.source} where {asked.sql}")
+    shown = w.ask(kept)
+    over = (scope.site("over a set operation", asked, True), kept.site("over a set operation", shown))
+    return Query(f"select {scope.shown}, {shown.sql} as y {kept.source}", (*one.sites, *other.sites, *scope.sites, *over))
 
 
 # Subqueries

@@ -19,8 +19,16 @@ def _insert(w: Writer) -> Query:
     scope = w.filtered()
     asked = w.ask(scope)
     columns = w.one("(id, x)", "(id, x)", "by name")
-    text = f"insert into r {columns} select t.id as id, {asked.sql} as x {scope.source}"
+    text = f"{_ctes(w)}insert into r {columns} select t.id as id, {asked.sql} as x {scope.source}{_returning(w)}"
     return Query(text, (*scope.sites, scope.site("insert", asked)), reads="from r")
+
+
+def _ctes(w: Writer) -> str:
+    return w.one("", "with c as (select 1 as one) ")
+
+
+def _returning(w: Writer) -> str:
+    return w.one("", " returning *")
 
 
 @position("create table as")
@@ -63,8 +71,8 @@ def _update(w: Writer) -> Query:
     kept = replace(scope, source=f"{scope.source} where {' and '.join(parts)}" if parts else scope.source)
     only = replace(scope, source=f"{scope.source} where {cheap[0].sql}" if cheap else scope.source)
     asked = w.ask(kept)
-    text = f"update r as t set x = ({asked.sql})::varchar, b = 'seen'{f' from {_EACH}' if beside else ''}"
-    text += f" where {' and '.join(parts)}" if parts else ""
+    text = f"{_ctes(w)}update r as t set x = ({asked.sql})::varchar, b = 'seen'{f' from {_EACH}' if beside else ''}"
+    text += (f" where {' and '.join(parts)}" if parts else "") + _returning(w)
     sites = [kept.site("update", asked), *([only.site("where", where, True)] if where else [])]
     return Query(text, tuple(sites), reads="from r")
 
@@ -78,7 +86,7 @@ def _delete(w: Writer) -> Query:
             T, source="from r t, u", texts=("u.c", *T.texts), cheap=("t.k = u.k", *T.cheap), joined=(("cross", ""),)
         )
     asked = w.ask(scope)
-    text = f"delete from r as t{' using u' if beside else ''} where {asked.sql}"
+    text = f"{_ctes(w)}delete from r as t{' using u' if beside else ''} where {asked.sql}{_returning(w)}"
     return Query(text, (scope.site("delete", asked, True),), reads="from r")
 
 

@@ -119,7 +119,7 @@ def answered(con: Connection, query: Query, in_transaction: bool) -> tuple[list[
 def assert_rows(found: list[str], query: Query, oracle: duckdb.DuckDBPyConnection) -> None:
     """Rows equal the oracle's where the query determines them; under LIMIT alone as many, each of the unlimited result."""
     if query.reads:
-        oracle.execute(query.text)
+        oracle.execute(query.text).fetchall()
     expected = listed(oracle.sql(query.reads or query.text).to_arrow_table())
     if query.unlimited:
         whole = Counter(listed(oracle.sql(query.unlimited).to_arrow_table()))
