@@ -114,6 +114,7 @@ def measure(
         "requests": len(requests),
         "tokens": int(work.tokens),
         "pairs": int(work.pairs),
+        "prefix_pairs": int(work.prefix_pairs),
         "estimated_seconds": round(estimated, 3),
         "measured_seconds": round(measured, 3),
         "cpu_seconds": round(cpu, 3),

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 CHUNK_TOKENS = 512
 """A longer segment is a chain of runs, cut every so many tokens from its own start."""
 
+_SETTLED = 8  # past batches from which on they alone say how far the rates are off
+
 
 @dataclass(frozen=True)
 class Work:
     """Prefill, in tokens. Whole numbers where requests are counted, fractions where they are estimated."""
 
     tokens: float = 0  # fresh: prefilled
-    pairs: float = 0  # (query, key) pairs that fresh tokens attend to
+    own_pairs: float = 0  # (query, key) pairs of attention within a run
+    prefix_pairs: float = 0  # pairs of a fresh token and one before its run
     kv_written: float = 0  # whose KV a later run reads
     kv_read: float = 0  # of KV read: what stands before each run, once a run
     forks: float = 0  # runs that others go on from
@@ -31,24 +34,35 @@ class Work:
         return Work(*(count * times for count in self.counts))
 
     @property
-    def counts(self) -> tuple[float, float, float, float, float]:
-        return self.tokens, self.pairs, self.kv_written, self.kv_read, self.forks
+    def counts(self) -> tuple[float, float, float, float, float, float]:
+        return self.tokens, self.own_pairs, self.prefix_pairs, self.kv_written, self.kv_read, self.forks
+
+    @property
+    def pairs(self) -> float:
+        """All (query, key) pairs that fresh tokens attend to."""
+        return self.own_pairs + self.prefix_pairs
 
 
 def run(before: float, tokens: float, read_on: bool) -> Work:
     """`tokens` fresh ones behind `before` others; `read_on`: something comes behind them in turn.
 
     >>> run(10, 3, read_on=False)
-    Work(tokens=3, pairs=36.0, kv_written=0, kv_read=10, forks=0)
+    Work(tokens=3, own_pairs=6.0, prefix_pairs=30.0, kv_written=0, kv_read=10, forks=0)
     """
     full = max(0, -(-tokens // CHUNK_TOKENS) - 1)  # chunks with another one behind them
+    own = full * _triangle(CHUNK_TOKENS) + _triangle(tokens - full * CHUNK_TOKENS)
     return Work(
         tokens=tokens,
-        pairs=tokens * before + tokens * (tokens + 1) / 2,
+        own_pairs=own,
+        prefix_pairs=tokens * before + _triangle(tokens) - own,
         kv_written=tokens if read_on else full * CHUNK_TOKENS,
         kv_read=(full + 1) * before + CHUNK_TOKENS * full * (full + 1) / 2 if tokens else 0,
         forks=full + (read_on and tokens > 0),
     )
+
+
+def _triangle(tokens: float) -> float:
+    return tokens * (tokens + 1) / 2
 
 
 @dataclass(frozen=True)
@@ -83,10 +97,11 @@ class Machine:
     """Rates of one machine, for one number format."""
 
     matrix_flops: float  # FLOP/s of matrix products, with the elementwise work around them
-    attention_flops: float  # FLOP/s of attention
+    attention_flops: float  # FLOP/s of attention, of a run to itself
     bandwidth: float  # bytes/s
     pass_seconds: float = 0.0  # of a layer in a forward pass, however small
     fork_seconds: float = 0.0  # of a layer, for each run that others go on from
+    prefix_gain: float = 1.0  # how many times as fast attention to a prefix is, whose keys many tokens read side by side
     measured: bool = False  # False: assumed
 
 
@@ -98,13 +113,24 @@ ASSUMED = Machine(matrix_flops=1e11, attention_flops=3e10, bandwidth=1e10, pass_
 class Roofline:
     shape: ModelShape
     machine: Machine
-    correction: float = 1.0  # measured seconds of past batches, as a multiple of the estimated ones
+    past: tuple[float, ...] = ()  # measured seconds of past batches, as multiples of the estimated ones; the newest last
+
+    @property
+    def correction(self) -> float:
+        """By which factor batches take longer than the machine's rates say.
+
+        Whatever else runs only slows a batch down, so the faster ones tell more of the machine: the lower quartile of the past.
+        While that is short, the rates as they were measured stand in its place.
+        """
+        known = sorted([*self.past, *[1.0] * (_SETTLED - len(self.past))])
+        return known[len(known) // 4]
 
     def seconds(self, work: Work, token_budget: int) -> float:
         """Expected time in the engine, in forward passes of at most `token_budget` fresh tokens."""
         shape, machine = self.shape, self.machine
         passes = max(1.0, work.tokens / token_budget) if work.tokens else 0.0
-        attention = 4 * shape.heads * shape.head_dim * shape.layers * work.pairs
+        pairs = work.own_pairs + work.prefix_pairs / machine.prefix_gain
+        attention = 4 * shape.heads * shape.head_dim * shape.layers * pairs
         kv = shape.kv_bytes * (work.kv_written + work.kv_read)
         total = max(attention / machine.attention_flops, kv / machine.bandwidth)
         for parameters in (shape.projections, shape.mlps):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from reference.decoder import TINY, write_tiny_folder
 from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference, random_requests, score
 
+from quail_engine.batching.batch import work_of
 from quail_engine.batching.forest import Schedule, joined, schedule
 from quail_engine.engine import load_engine, rates
 from quail_engine.engine.local import engine as engine_module
@@ -234,11 +235,17 @@ def test_rates_are_measured_once_and_what_batches_took_corrects_them(
     engine = load(tiny_folder("llama tied"), "float32", 1)
     measured = engine.roofline
     assert measured.correction == 1
-    slow = iter(range(0, 10_000_000, 1_000))  # a clock by which every batch takes 1,000 seconds
-    monkeypatch.setattr(engine_module, "perf_counter", lambda: next(slow))
-    score(engine, random_requests(12, [200] * 20))
+    slow = itertools.count(0, 1_000)  # a clock by which every batch takes 1,000 seconds
+    for module in (engine_module, rates):
+        monkeypatch.setattr(module, "perf_counter", lambda: next(slow))
+    busy = itertools.count(0, 500)  # of which other programs take one half
+    monkeypatch.setattr(engine_module, "process_time", lambda: next(busy))
+    score(engine, random_requests(12, [200] * 20), 300)
+    assert engine.roofline == measured
+    busy = itertools.count(0, 1_000)
+    score(engine, random_requests(12, [200] * 20), 300)
     corrected = engine.roofline
-    assert 1 < corrected.correction <= 8
+    assert corrected.correction == 8
     assert corrected.machine == measured.machine
     engine.close()
     (file,) = (tmp_path / "machine").iterdir()
@@ -274,9 +281,7 @@ def test_dtypes_that_are_near_each_other_are_all_measured(
     assert measured == ["bfloat16", "float32"]
 
 
-@pytest.mark.parametrize(
-    "harm", ["", "[]", '{"float32": 3}', '{"float32": {"machine": {"matrix_flops": "x"}, "correction": 1}}']
-)
+@pytest.mark.parametrize("harm", ["", "[]", '{"float32": 3}', '{"float32": {"machine": {"matrix_flops": "x"}, "past": []}}'])
 def test_damaged_rates_are_measured_again(
     harm: str, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -286,6 +291,34 @@ def test_damaged_rates_are_measured_again(
     file.write_text(harm)
     assert load(tiny_folder("llama tied"), "float32", 1).roofline.machine.measured
     assert "attention_flops" in file.read_text()
+
+
+@pytest.mark.parametrize(("on_core", "seconds"), [(1.0, 0.05), (0.5, 0.3)])
+def test_a_measurement_that_others_disturb_goes_on_for_longer(
+    on_core: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    runs = iter([9.0, 0.02, *[0.01] * 100])  # the first one compiles kernels
+
+    def run() -> None:
+        clock[0] += next(runs)
+
+    monkeypatch.setattr(throughput, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(throughput, "process_time", lambda: on_core * clock[0])
+    assert throughput._best(run, 1) == pytest.approx(0.01)
+    assert clock[0] - 9 == pytest.approx(seconds, abs=0.011)
+
+
+def test_the_batches_of_the_measurement_tell_the_costs_apart() -> None:
+    costs = np.array([2e-5, 4e-8, 1e-8, 5e-5, 2e-4])  # a token, a pair of both kinds, a fork, a pass
+    works = [work_of(batch.nodes, held) for batch, held in throughput._batches()]
+    counts = np.array([[work.tokens, work.own_pairs, work.prefix_pairs, work.forks, 1] for work in works])
+    seconds = counts @ costs
+    assert throughput._fitted(counts, seconds) == pytest.approx(costs)
+    draw = np.random.default_rng(1)
+    for _ in range(20):  # times are a little off
+        token, pair, prefix_pair, *_ = throughput._fitted(counts, seconds * draw.uniform(0.98, 1.02, len(seconds)))
+        assert (token, pair, prefix_pair) == pytest.approx(costs[:3], rel=0.25)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

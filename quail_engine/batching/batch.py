@@ -56,14 +56,15 @@ def work_of(nodes: Iterable[Node], held: Mapping[int, int] | None = None) -> Wor
     ends = {-1: 0, **(held or {})}
     lengths: dict[int, int] = {}
     inner: set[int] = set()
-    tokens = pairs = read = 0
+    tokens = own_pairs = prefix_pairs = read = 0
     for node in nodes:
         before = ends[node.parent]
         ends[node.number] = before + len(node.ids)
         lengths[node.number] = node.fresh
         inner.add(node.parent)
         tokens += node.fresh
-        pairs += node.fresh * (before + node.shared) + node.fresh * (node.fresh + 1) // 2
+        own_pairs += node.fresh * node.shared + node.fresh * (node.fresh + 1) // 2
+        prefix_pairs += node.fresh * before
         read += before
     inner &= lengths.keys()
-    return Work(tokens, pairs, sum(lengths[number] for number in inner), read, len(inner))
+    return Work(tokens, own_pairs, prefix_pairs, sum(lengths[number] for number in inner), read, len(inner))

@@ -1,7 +1,13 @@
 """Rates of this machine that were measured once, kept in the user's cache. No torch: EXPLAIN reads them, too.
 
 A file a machine, model shape and library version; in it, for each number format, a machine's rates and how far the batches
-since then were off. Nothing is lost with it: what is missing or damaged is measured again.
+since then took. Nothing is lost with it: what is missing or damaged is measured again.
+
+An estimate is of a machine that has nothing else to do. What other programs took of it while something was measured would
+make the next estimates wrong, so it is kept out in two ways: a batch counts only if its threads were on their cores all the
+time, by the processor's clock, and of those that count the faster ones are believed (`Roofline.correction`), since a neighbour
+on the same host, or a core that others keep hot, does not show on that clock. How long a round still takes as things are is
+told by its progress, which goes by the wall clock.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
-from math import exp, isfinite, log
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -23,13 +29,19 @@ from typing import Any, Protocol
 from quail_engine.roofline import Machine, ModelShape, Roofline, Work
 from quail_engine.settings import user_cache
 
-_FORMAT = 1
+_FORMAT = 2
 
-_MEMORY_TOKENS = 8_192
-"""Tokens after which what batches took makes up about two thirds of the correction of the roofline."""
+_PAST = 32
+"""Batches that are remembered. Older ones are forgotten: libraries, clocks and machines change."""
+
+_LEAST_TOKENS = 256
+"""Of a batch that counts: a smaller one says more of the time of a pass than of the rates."""
 
 _MOST_CORRECTED = 8.0
-"""Other programs slow a batch down by no more than this, as far as the correction goes; nor does it speed one up by more."""
+"""No batch is believed to be slower, or faster, by more than this."""
+
+_ON_CORE = 0.85
+"""Share of the wall clock that threads are on their cores when nothing else wants these; the rest is what one thread does."""
 
 
 class Dimensions(Protocol):
@@ -63,15 +75,21 @@ def shape_of(config: Dimensions) -> ModelShape:
 def fastest(known: Mapping[str, Roofline]) -> str:
     """The number format with the highest rates, of those that were measured if any was. Their history is left out: only the
     one in use has any."""
-    return max(known, key=lambda n: (known[n].machine.measured, replace(known[n], correction=1.0).tokens_per_second))
+    return max(known, key=lambda n: (known[n].machine.measured, replace(known[n], past=()).tokens_per_second))
 
 
 def corrected(roofline: Roofline, work: Work, seconds: float) -> Roofline:
-    """`roofline` after a batch that took so long."""
-    found = seconds / replace(roofline, correction=1.0).seconds(work, max(1, round(work.tokens)))
+    """`roofline` after a batch that took so long, with nothing beside it."""
+    if work.tokens < _LEAST_TOKENS:
+        return roofline
+    found = seconds / replace(roofline, past=()).seconds(work, max(1, round(work.tokens)))
     found = min(max(found, 1 / _MOST_CORRECTED), _MOST_CORRECTED)
-    old = exp(-work.tokens / _MEMORY_TOKENS)
-    return replace(roofline, correction=exp(old * log(roofline.correction) + (1 - old) * log(found)))
+    return replace(roofline, past=(*roofline.past, found)[-_PAST:])
+
+
+def is_undisturbed(seconds: float, cpu_seconds: float, threads: int) -> bool:
+    """Whether so many threads had their cores to themselves: by the wall clock, and by the process's share of all cores."""
+    return cpu_seconds >= _ON_CORE * seconds * min(threads, os.cpu_count() or threads)
 
 
 @dataclass(frozen=True)
@@ -96,10 +114,11 @@ class Rates:
         for dtype, values in _read(self.path).items():
             with suppress(KeyError, TypeError, ValueError):
                 numbers = {name: float(value) for name, value in values["machine"].items()}
-                correction = float(values["correction"])
-                if all(isfinite(number) and number >= 0 for number in (*numbers.values(), correction)):
+                past = tuple(float(value) for value in values["past"])
+                sound = all(isfinite(number) and number >= 0 for number in (*numbers.values(), *past))
+                if sound and numbers["prefix_gain"] > 0:
                     machine = Machine(**numbers, measured=values.get("measured", True) is True)
-                    found[dtype] = Roofline(self.shaped(dtype), machine, correction)
+                    found[dtype] = Roofline(self.shaped(dtype), machine, past[-_PAST:])
         return found
 
     def expected(self, dtype: str) -> Roofline | None:
@@ -113,7 +132,7 @@ class Rates:
         """Keeps a roofline beside those of other formats; does nothing where the cache cannot be written."""
         machine = asdict(roofline.machine)
         measured = machine.pop("measured")
-        kept = {**_read(self.path), dtype: {"machine": machine, "measured": measured, "correction": roofline.correction}}
+        kept = {**_read(self.path), dtype: {"machine": machine, "measured": measured, "past": roofline.past}}
         with suppress(OSError):
             _write_private(self.path, json.dumps(kept))
 
@@ -131,10 +150,12 @@ class Pace:
         self._dtype = dtype
         self._done = 0.0
 
-    def ran(self, work: Work, launched: float) -> None:
-        """A batch is done that was launched at a time of `perf_counter`. It began when the one before it was done."""
+    def ran(self, work: Work, launched: float, undisturbed: bool = True) -> None:
+        """A batch is done that was launched at a time of `perf_counter`. It began when the one before it was done. One that
+        others disturbed tells nothing."""
         begun, self._done = max(launched, self._done), perf_counter()
-        self.roofline = corrected(self.roofline, work, self._done - begun)
+        if undisturbed:
+            self.roofline = corrected(self.roofline, work, self._done - begun)
 
     def close(self) -> None:
         self._rates.remember(self._dtype, self.roofline)

@@ -71,7 +71,7 @@ def levels(prompt: PromptParts, texts: Sequence[Length], resident: bool = False)
         length = texts[prompt.arguments.index(part.argument)] if isinstance(part, Slot) else Length(part)
         if not resident or number > first:
             last = number == len(prompt.parts) - 1 and not prompt.suffixes
-            spread = Work(pairs=length.variance / 2)
+            spread = Work(own_pairs=length.variance / 2)
             found[len(seen)] += run(before, length.mean, read_on=not last) + spread
         before += length.mean
     for suffix in prompt.suffixes:

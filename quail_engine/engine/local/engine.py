@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rows import ROW_STEP, round_up
 from quail_engine.engine.local.throughput import DTYPES, choose
 from quail_engine.engine.local.weights import open_checkpoint
-from quail_engine.engine.rates import Pace, Rates, shape_of
+from quail_engine.engine.rates import Pace, Rates, is_undisturbed, shape_of
 from quail_engine.prompts.request import HIDDEN, Logits
 from quail_engine.roofline import Roofline
 
@@ -49,7 +49,7 @@ class LocalEngine(Engine):
     @memory_errors()
     @torch.inference_mode()
     def score(self, batch: Batch) -> list[Logits]:
-        start = perf_counter()
+        start, cpu_start = perf_counter(), process_time()
         # A thread that has not used torch yet starts with a setting of its own.
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
@@ -61,7 +61,8 @@ class LocalEngine(Engine):
         logits = self._read(batch, packing, hidden, sums)
         self._hold(batch, packing, kept)
         self._sums = sums.kept(batch.keep) if sums else {}
-        self._pace.ran(work, start)
+        undisturbed = is_undisturbed(perf_counter() - start, process_time() - cpu_start, self._threads)
+        self._pace.ran(work, start, undisturbed)
         return logits
 
     def set_threads(self, threads: int) -> None:
