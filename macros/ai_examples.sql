@@ -20,12 +20,15 @@
     {{ return(adapter.ai_rows(rows, config) if rows else 'null') }}
 {%- endmacro %}
 
-{# Texts and label of the different rows that have all of them. With a limit those whose hashes come first, so that always the
+{# Texts and label of the different rows that have all of them, a list of labels as JSON, and whether it is one. With a limit those whose hashes come first, so that always the
    same are taken, and neither the first letters of the alphabet nor the oldest rows. #}
 {% macro quail_examples_query(relation, columns, limit) -%}
     with labelled as (
         select distinct
-            {% for column in columns %}cast({{ column }} as varchar) as c{{ loop.index }}{{ ', ' if not loop.last }}{% endfor %}
+            {% for column in columns[:-1] %}cast({{ column }} as varchar) as c{{ loop.index }}, {% endfor %}
+            {%- set label = columns[-1] %}
+            case when typeof({{ label }}) like '%[]' then to_json({{ label }})::varchar else cast({{ label }} as varchar) end as label,
+            typeof({{ label }}) like '%[]' as is_list
         from {{ relation }}
         where {% for column in columns %}{{ column }} is not null{{ ' and ' if not loop.last }}{% endfor %}
     )

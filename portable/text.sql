@@ -59,7 +59,8 @@
             {{ exceptions.raise_compiler_error("An example of " ~ vendor ~ " is about one text, not " ~ texts | length ~ ". Say it in the question, or give "
                 ~ "the option on dbt-quail alone: options={'examples': ...} if target.type == 'quail' else {}.") }}
         {%- endif -%}
-        {%- do found.setdefault(texts[0], []).append(example['answer']) -%}
+        {%- set answers = [example['answer']] if example['answer'] is string or example['answer'] is boolean else example['answer'] -%}
+        {%- do found.setdefault(texts[0], []).extend(answers) -%}
     {%- endfor -%}
     {{ return(found.items() | list) }}
 {%- endmacro %}

@@ -19,8 +19,8 @@ from quail_engine.answers import truncated_key
 from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Task
-from quail_engine.deciding import Known, decided, derived, fitted, keep, recalled, unanswered, zero_shot
-from quail_engine.decisions import Rule
+from quail_engine.deciding import Known, decided, derived, doubts, fitted, keep, recalled, unanswered, zero_shot
+from quail_engine.decisions import Decision
 from quail_engine.errors import EngineError, QuailError
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
@@ -96,7 +96,7 @@ class Answering:
         self._failures: dict[tuple[Question, str], list[bytes]] = {}  # keys of inputs by question and reason
         self._tallies: dict[Inquiry, Tally] = {}
         self._decided_for: dict[Inquiry, Inquiry] = {}  # labelled rows → the question that they are asked for
-        self.rules: dict[Question, Rule] = {}  # what decided something in this statement
+        self.rules: dict[Question, Decision] = {}  # what decided something in this statement
         self._unshared = Tally()  # what batches cost that finished no request: part of the cost of the next
 
     @property
@@ -197,12 +197,15 @@ class Answering:
             known |= derived(model, question, rule, rest, since, self._keeps)
         return known
 
-    def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Rule | None:
+    def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Decision | None:
         """What decides a question: fitted before, or now to its labelled rows, which are asked first."""
         rule = self._fitted_before(model, question)
         if rule is None:
             rule = fitted(question, self._ask_labelled(model, inquiry, question))
             model.keep_rule(question, rule)
+        if question not in self.rules:
+            for doubt in doubts(question, rule):
+                self._listener(Warned(doubt))
         self.rules[question] = rule
         return rule
 
@@ -224,7 +227,7 @@ class Answering:
                     with self._budgets.round(self._estimate(model, first, len(waiting), 0)):
                         pass
 
-    def _fitted_before(self, model: Model, question: Question) -> Rule | None:
+    def _fitted_before(self, model: Model, question: Question) -> Decision | None:
         return None if self._terms.since and question not in self.rules else model.rule(question)
 
     def _labelled(self, model: Model, question: Question) -> tuple[Inquiry, Positions]:

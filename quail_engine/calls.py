@@ -59,7 +59,7 @@ class Example:
     """A labelled row: shown to the model before the question (few-shot), or what a decision is fitted to."""
 
     inputs: tuple[str, ...]  # one text an argument
-    answer: str  # 'true' or 'false' for JUDGE, a label's text else
+    answer: str | tuple[str, ...]  # 'true' or 'false' for JUDGE, a label's text for CLASSIFY, for TAG those that apply
 
 
 @dataclass(frozen=True)

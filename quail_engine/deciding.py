@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quail_engine.answers import Answer, decided_key
 from quail_engine.calls import Question, Task
-from quail_engine.decisions import Rule, fit_rule
+from quail_engine.decisions import Decision, TagRules, fit_rule, fit_tags
 from quail_engine.errors import EngineError
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
@@ -83,7 +83,7 @@ def recalled(model: Model, question: Question, keys: Sequence[bytes], since: int
     return {own[key]: answer.values for key, answer in model.store.recall(list(own), since).items()}
 
 
-def derived(model: Model, question: Question, rule: Rule, keys: Sequence[bytes], since: int, keeps: bool) -> Known:
+def derived(model: Model, question: Question, rule: Decision, keys: Sequence[bytes], since: int, keeps: bool) -> Known:
     """The answers that follow from what the store knows, with no request."""
     known: Known = {}
     for start in range(0, len(keys), _CHUNK):
@@ -97,7 +97,7 @@ def derived(model: Model, question: Question, rule: Rule, keys: Sequence[bytes],
 
 
 def decided(
-    model: Model, question: Question, rule: Rule, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
+    model: Model, question: Question, rule: Decision, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
 ) -> Numbers:
     """What the rule makes of rows of numbers (and features), kept as answers; a row of NaN failed, and is not kept. `since`: as
     for `AnswerStore.remember`."""
@@ -109,17 +109,43 @@ def decided(
     return found
 
 
-def fitted(question: Question, numbers: Numbers) -> Rule:
+def doubts(question: Question, rule: Decision) -> Iterator[str]:
+    """What a user should know before trusting what was fitted."""
+    rows, left_out = len(question.labelled), len(question.labelled) - rule.rows
+    if left_out:
+        yield (
+            f"{left_out:,} of the {rows:,} labelled rows of '{question.title}' taught nothing: failed, or too long for the "
+            "model. `quail answers errors` lists them; give shorter ones."
+        )
+    rules = rule.rules if isinstance(rule, TagRules) else (rule,)
+    # Where all rows have one answer the text of the call itself was warned of.
+    guesses = [i for i, each in enumerate(rules) if not each.better_than_guessing and each.guessing < 1]
+    if guesses:
+        first, what = rules[guesses[0]], f"'{question.title}' is"
+        if isinstance(rule, TagRules):
+            others = f" and {len(guesses) - 1} more" if len(guesses) > 1 else ""
+            what = f"Whether '{question.labels[guesses[0]].text}'{others} of '{question.title}' applies is"
+        yield (
+            f"{what} decided no better than by guessing: by cross-validation over {first.rows:,} labelled rows "
+            f"{first.accuracy:.2f} ± {first.error:.2f} are right, and {first.guessing:.2f} by always giving the most frequent "
+            "answer. More labelled rows, another wording or a larger model may help."
+        )
+
+
+def fitted(question: Question, numbers: Numbers) -> Decision:
     """The rule for a row of numbers and features a labelled row, in their order; NaN where there is no answer.
 
     Raises EngineError where too few have one.
     """
     answers = ["false", "true"] if question.task is Task.JUDGE else [label.text for label in question.labels]
-    labels = np.array([answers.index(row.answer) for row in question.labelled], np.int64)
-    answered = ~np.isnan(numbers).any(axis=1)
-    if len(set(labels[answered].tolist())) < 2:
+    answered: NDArray[np.bool_] = np.asarray(~np.isnan(numbers).any(axis=1))
+    if len({question.labelled[row].answer for row in np.flatnonzero(answered).tolist()}) < 2:
         raise EngineError(
-            f"Of the {len(labels):,} labelled rows of '{question.title}' {answered.sum():,} could be read, and not two answers "
-            "are among them: the others are too long for the model or failed. Give shorter ones."
+            f"Of the {len(question.labelled):,} labelled rows of '{question.title}' {answered.sum():,} could be read, and not "
+            "two answers are among them: the others are too long for the model or failed. Give shorter ones."
         )
+    if question.task is Task.TAG:
+        applies = np.array([[label in row.answer for label in answers] for row in question.labelled], np.int64)
+        return fit_tags(numbers[answered], applies[answered])
+    labels = np.array([answers.index(str(row.answer)) for row in question.labelled], np.int64)
     return fit_rule(numbers[answered], labels[answered], len(question.labels) or 1)

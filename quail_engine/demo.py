@@ -1,7 +1,8 @@
 """`quail demo`: a dbt project with gold labels, built on this machine by a model that fits a laptop.
 
 Copies the project, gets the model (with its size said first), runs `dbt build` as a user would, and prints answers beside
-gold, one plan and what it cost. All output goes to the console that the caller gives.
+gold, how right they are with and without labelled rows, one plan and what it cost. All output goes to the console that the
+caller gives.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ DEFAULT_MODEL = "qwen2.5-coder-0.5b"
 DATABASES = {DEFAULT_MODEL: "fernhill_qwen.duckdb", "smollm2-135m": "fernhill_smollm2.duckdb", "mock": "fernhill_mock.duckdb"}
 """The targets of the project's profiles.yml, and the database of each."""
 
-_TASKS = {"urgent": "AI_FILTER", "topic": "AI_CLASSIFY", "angry": "AI_SCORE", "reaction": "AI_JOIN"}
+_TASKS = {
+    "urgent": "model.fernhill.urgent_tickets",
+    "topic": "model.fernhill.ticket_topics",
+    "angry": "model.fernhill.mail_anger",
+    "reaction": "model.fernhill.report_reactions",
+}
+"""What is judged, and the node that answers it."""
+
 _FIRST = "urgent_tickets"  # built before the rest, so that first answers show early
 _EXPLAINED = "model.fernhill.report_reactions"
 _NOT_COPIED = shutil.ignore_patterns("target", "logs", "dbt_packages", ".quail", ".user.yml", "*.duckdb", "*.duckdb.wal")
@@ -65,10 +73,10 @@ def run(model: str | None, directory: Path, console: Console) -> int:
             console.print(first_answers(connection, time.perf_counter() - started))
     if status := build(directory, model, console):
         return status
-    with _opened(database) as connection:
-        for part in comparison(connection, model):
-            console.print(part)
     reports = _lines(log)
+    with _opened(database) as connection:
+        for part in comparison(connection, model, decisions(reports)):
+            console.print(part)
     if plan := _plan(reports):
         title = Text(f"\nThe plan of {_EXPLAINED.rpartition('.')[2]}\n", style="bold")
         console.print(title, Text(plan), sep="", soft_wrap=True)
@@ -155,8 +163,11 @@ def build(directory: Path, model: str, console: Console, *arguments: str) -> int
 
 
 def _worth_showing(line: str) -> bool:
-    """Not the start of each node, nor tests that passed: dbt counts them in its last line."""
-    return " START " not in line and " PASS " not in line
+    """Not the start of each node, nor what went well without the model: dbt counts that in its last line."""
+    if line.strip().replace(":", "").isdigit():  # nothing but the time
+        return False
+    quiet = (" START ", " PASS ", "partial parsing", "Registered adapter")
+    return not any(words in line for words in quiet) and (" OK " not in line or " asked" in line)
 
 
 def _opened(database: Path) -> duckdb.DuckDBPyConnection:
@@ -174,8 +185,8 @@ def first_answers(connection: duckdb.DuckDBPyConnection, seconds: float) -> Tabl
     return table
 
 
-def comparison(connection: duckdb.DuckDBPyConnection, model: str) -> Iterator[Table | Text]:
-    """A sample of answers beside gold, then each task counted over all of its rows."""
+def comparison(connection: duckdb.DuckDBPyConnection, model: str, decided: Mapping[str, str]) -> Iterator[Table | Text]:
+    """A sample of answers beside gold, then each task counted over all of its rows, and what `decided` it."""
     sample = _table("\nAnswers beside gold", "task", "answer", "gold", "", "text")
     for task, answer, gold, text in sampled(connection):
         mark = Text("✓", style="green") if answer == gold else Text("✗", style="red")
@@ -183,19 +194,20 @@ def comparison(connection: duckdb.DuckDBPyConnection, model: str) -> Iterator[Ta
     yield sample
 
     overall = accuracies(connection)
+    before = {accuracy.task: accuracy for accuracy in accuracies(connection, "zero_shot")}
     hard = {accuracy.task: accuracy for accuracy in accuracies(connection, hard_only=True)}
     table = Table(title=f"\n{model} against gold labels, nothing left out", title_justify="left", box=box.SIMPLE)
-    for name in ("task", "function", "n", "accuracy", "95 %", "majority", "hard ones"):
-        table.add_column(name, no_wrap=True, justify="left" if name in ("task", "function") else "right")
+    for name in ("task", "rows", "guessing", "zero-shot", "labelled", "95 %", "hard ones"):
+        table.add_column(name, no_wrap=True, justify="left" if name == "task" else "right")
     for accuracy in overall:
         low, high = accuracy.interval
         table.add_row(
             accuracy.task,
-            _TASKS[accuracy.task],
             str(accuracy.n),
+            f"{accuracy.baseline:.0%}",
+            f"{before[accuracy.task].share:.0%}",
             f"{accuracy.share:.0%}",
             f"{low:.0%} to {high:.0%}",
-            f"{accuracy.baseline:.0%}",
             f"{hard[accuracy.task].share:.0%} of {hard[accuracy.task].n}",
         )
     yield table
@@ -203,9 +215,18 @@ def comparison(connection: duckdb.DuckDBPyConnection, model: str) -> Iterator[Ta
         yield Text("The mock answers by fixed rules: this table shows the project, and no model.", style="yellow")
     for accuracy in overall:
         if model != "mock" and not accuracy.better_than_guessing:
-            advice = "not better than guessing; 30 labelled rows or more (the option `examples`) may help"
-            yield Text(f"{accuracy.task}: {advice}", style="yellow")
-    yield Text("95 %: the interval. majority: what giving every row the most frequent gold answer would get.", style="dim")
+            yield Text(
+                f"{accuracy.task}: not better than guessing; more labelled rows or a larger model may help", style="yellow"
+            )
+    explained = (
+        "guessing: always the most frequent gold answer. zero-shot: the model as it is.\n"
+        "labelled: by what was fitted to other, labelled rows, and its 95 % interval."
+    )
+    yield Text(explained, style="dim")
+    if decided:
+        yield Text("\nWhat decides, and how right it was on labelled rows that it had not seen (CV)\n", style="bold")
+        shown = (f"  {task:10}{told}".replace(", CV", f"\n{'':12}CV", 1) for task, told in decided.items())
+        yield Text("\n".join(shown))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -227,17 +248,24 @@ def sampled(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str | None
     ).fetchall()
 
 
-def accuracies(connection: duckdb.DuckDBPyConnection, hard_only: bool = False) -> list[Accuracy]:
-    """Each task's answers against gold, over all rows or over those written to be hard."""
+def accuracies(connection: duckdb.DuckDBPyConnection, answer: str = "answer", hard_only: bool = False) -> list[Accuracy]:
+    """Each task's answers (a column) against gold, over all rows or over those written to be hard."""
     rows = connection.execute(
         "with judged as (select * from gold_comparison where is_hard or not ?),"
         " frequent as (select task, gold, count(*) as n from judged group by task, gold)"
-        " select task, count(*), count(*) filter (where answer = gold),"
+        f" select task, count(*), count(*) filter (where {answer} = gold),"
         " (select max(n) from frequent where frequent.task = judged.task)"
         " from judged group by task order by list_position(?, task)",
         [hard_only, list(_TASKS)],
     ).fetchall()
     return [Accuracy(task, n, correct, majority) for task, n, correct, majority in rows]
+
+
+def decisions(reports: list[Mapping[str, Any]]) -> dict[str, str]:
+    """What was fitted for each task, as the last report of its node that tells says it."""
+    told = {report["node"]: str(report["decided"][0]) for report in reports if report.get("decided")}
+    # After the question, which may hold any sign but this one: what decided is the last.
+    return {task: told[node].rpartition("': ")[2] for task, node in _TASKS.items() if node in told}
 
 
 def totals(reports: list[Mapping[str, Any]], seconds: float) -> Text:

@@ -21,7 +21,7 @@ from quail_engine.answering import Answering, Round, Terms
 from quail_engine.batching.forest import count_tokens, count_work
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task, Template
-from quail_engine.decisions import Rule
+from quail_engine.decisions import Decision
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
 from quail_engine.owner import Owner
@@ -123,7 +123,7 @@ class Supposing(Answering):
     def _weigh_labelled(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
         """A plan is shown whatever it costs."""
 
-    def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Rule | None:
+    def _rule(self, model: Model, inquiry: Inquiry, question: Question) -> Decision | None:
         """What was fitted before. Where nothing was, labelled rows are counted; what will be fitted to them is not known."""
         if rule := model.rule(question):
             self.rules[question] = rule

@@ -9,7 +9,7 @@ from contextlib import suppress
 from quail_engine.answers import AnswerStore, question_key
 from quail_engine.answers.features import FeatureStore
 from quail_engine.calls import Question
-from quail_engine.decisions import Rule
+from quail_engine.decisions import Decision, decision_of
 from quail_engine.engine.base import Engine
 from quail_engine.errors import EngineError
 from quail_engine.prompts.prompter import Prompter
@@ -40,7 +40,7 @@ class Model:
         self.tokens = tokens
         self.features = features
         self._identity = identity
-        self._rules: dict[Question, Rule] = {}
+        self._rules: dict[Question, Decision] = {}
         self._told: set[Question] = set()  # whose earlier layouts were looked at
         self._load = load
         self._expected = expected
@@ -67,14 +67,14 @@ class Model:
     def question_key(self, question: Question) -> bytes:
         return question_key(*self._identity, self.prompter.layout, question)
 
-    def rule(self, question: Question) -> Rule | None:
+    def rule(self, question: Question) -> Decision | None:
         """What decides a question with labelled rows; None before it was fitted."""
         if question not in self._rules and (content := self.features.rule(self.question_key(question))):
             with suppress(ValueError):  # of another version
-                self._rules[question] = Rule.from_bytes(content)
+                self._rules[question] = decision_of(content)
         return self._rules.get(question)
 
-    def keep_rule(self, question: Question, rule: Rule) -> None:
+    def keep_rule(self, question: Question, rule: Decision) -> None:
         self._rules[question] = rule
         self.features.keep_rule(self.question_key(question), rule.to_bytes())
 

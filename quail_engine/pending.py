@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from quail_engine.answers import answer_keys
 from quail_engine.calls import Question
-from quail_engine.decisions import Rule
+from quail_engine.decisions import Decision
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
 from quail_engine.plan import Reading
@@ -33,7 +33,7 @@ class Asked:
     prompt: Prompt
     readout: Readout
     base: bytes  # key of the question as the model sees it, without labelled rows
-    rule: Rule | None  # what becomes of the numbers, where the question has labelled rows
+    rule: Decision | None  # what becomes of the numbers, where the question has labelled rows
 
 
 class Pending(NamedTuple):  # a named tuple: one is made for every row
@@ -46,7 +46,7 @@ class Pending(NamedTuple):  # a named tuple: one is made for every row
 
 
 def pending_of(
-    model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, rules: Mapping[Question, Rule]
+    model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, rules: Mapping[Question, Decision]
 ) -> list[Pending]:
     """The requests of a part of what waits, in its order; `rules` has those of questions with labelled rows."""
     numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
@@ -72,7 +72,7 @@ def by_question(pending: Iterable[Pending]) -> list[list[Pending]]:
     return list(groups.values())
 
 
-def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Question, Rule]) -> Asked:
+def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Question, Decision]) -> Asked:
     question = labelled(inquiry.question, labels)
     seen = question.zero_shot
     prompt = model.prompter.compile(seen)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quail_engine.decisions import Rule, fit_rule
+from quail_engine.decisions import Rule, decision_of, fit_rule, fit_tags
 from quail_engine.decisions.rule import RuleKind
 from quail_engine.decisions.softmax import fit, log_softmax, unfitted
 
@@ -34,7 +34,8 @@ def test_numbers_that_are_right_stay_as_they_are() -> None:
     assert rule.accuracy == rule.zero_shot_accuracy == ((margins[:, 0] >= 0) == labels).mean()
     assert rule.decide(margins).tobytes() == margins.tobytes()
     assert str(rule) == (
-        f"zero-shot, CV accuracy {rule.accuracy:.2f} ± {rule.error:.2f}: nothing fitted to 300 labelled rows is better"
+        f"zero-shot, CV accuracy {rule.accuracy:.2f} ± {rule.error:.2f}, guessing {rule.guessing:.2f}: "
+        "nothing fitted to 300 labelled rows is better"
     )
 
 
@@ -102,10 +103,33 @@ def test_a_rule_is_itself_again_from_its_bytes() -> None:
     assert again.decide(np.hstack([margins, features])).tobytes() == rule.decide(np.hstack([margins, features])).tobytes()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"format": 2}', b'{"format": 1, "bias": [0]}', b"[" * 100_000])
+def test_several_labels_are_decided_as_each_of_them_alone() -> None:
+    margins, features, labels = rows(200)
+    others = rows(200, seed=1)
+    features[:, 3] += 3 * (labels - 0.5)
+    numbers = np.hstack([margins * 0, others[0], margins / 3 - 4, features])  # a head, nothing, and a calibration win
+    applies = np.stack([labels, others[2], labels], axis=1)
+    several = fit_tags(numbers, applies)
+    alone = [fit_rule(np.hstack([numbers[:, [i]], features]), applies[:, i], 1) for i in range(3)]
+    assert [rule.kind for rule in alone] == [RuleKind.HEAD, RuleKind.ZERO_SHOT, RuleKind.PLATT]
+    assert several.needs_features
+    decided = several.decide(numbers)
+    for i, rule in enumerate(alone):
+        own = np.hstack([numbers[:, [i]], features]) if rule.needs_features else numbers[:, [i]]
+        assert decided[:, i].tobytes() == rule.decide(own)[:, 0].tobytes()
+    assert decision_of(several.to_bytes()).decide(numbers).tobytes() == decided.tobytes()
+    assert str(several).startswith(
+        "a rule a label fitted to 200 labelled rows (1 × head, 1 × zero-shot, 1 × Platt calibration), CV"
+    )
+    assert np.isnan(several.decide(np.full_like(numbers[:1], np.nan))).all()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b'{"format": 2}', b'{"format": 1, "bias": [0]}', b'["{}"]', b"[" * 100_000]
+)
 def test_what_is_no_rule_is_a_value_error(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Rule.from_bytes(content)
+        decision_of(content)
 
 
 def test_the_fit_is_the_minimum() -> None:

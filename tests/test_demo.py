@@ -105,6 +105,8 @@ def test_texts_and_labels_are_those_written_before_any_model_read_them(name: str
 def test_no_two_texts_are_nearly_the_same() -> None:
     texts = [f"{row['subject']} {row['body']}" for row in _seed("support_tickets")]
     texts += [row["narrative"] for row in _seed("event_reports")]
+    texts += [f"{row['subject']} {row['body']}" for row in _seed("labelled_tickets")]
+    texts += list({row["narrative"]: None for row in _seed("labelled_reports")})
     words = [set(text.lower().split()) for text in texts]
     for i, some in enumerate(words):
         for other in words[i + 1 :]:
@@ -119,6 +121,23 @@ def test_gold_pairs_share_the_body_system() -> None:
     assert all(system_of_report[report] == system_of_term[term] for report, term in pairs)
     joined = sum(system == other for system in system_of_report.values() for other in system_of_term.values())
     assert 150 <= joined <= 250
+
+
+def test_labelled_rows_have_every_answer_and_every_term_of_a_body_system() -> None:
+    rows = _seed("labelled_tickets")
+    assert min(Counter(row["topic"] for row in rows).values()) >= 15
+    assert {row["topic"] for row in rows} == {row["topic"] for row in _seed("gold_tickets")}
+    for label in ("is_urgent", "is_angry"):
+        share = sum(row[label] == "true" for row in rows) / len(rows)
+        gold = sum(row[label] == "true" for row in _seed("gold_tickets")) / 200
+        assert abs(share - gold) < 0.05, "as frequent as among the rows: a probability is one among rows like these"
+    systems: dict[str, set[str]] = {}
+    for row in _seed("reaction_terms"):
+        systems.setdefault(row["body_system"], set()).add(row["term"])
+    asked: dict[str, set[str]] = {}
+    for row in _seed("labelled_reports"):
+        asked.setdefault(row["narrative"], set()).add(row["term"])
+    assert all(terms in systems.values() for terms in asked.values())
 
 
 # The project
@@ -183,19 +202,37 @@ def test_the_size_is_said_first_and_the_mirror_is_tried_when_the_hub_fails(monke
 # What is printed
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("12:00:01  \n", False),
+        ("12:00:01  3 of 70 OK loaded seed file main_raw.customers .... [INSERT 36 in 0.63s]", False),
+        ("12:00:01  3 of 70 START sql table model main.urgent_tickets ... [RUN]", False),
+        ("12:00:01  3 of 70 OK created sql table model main.urgent_tickets ... [9 rows, 223 asked, 0 recalled in 5.49s]", True),
+        ("12:00:01  3 of 70 ERROR creating sql table model main.urgent_tickets ... [ERROR in 5.49s]", True),
+        ("  the rest of a message", True),
+        ("12:00:01  Done. PASS=19 WARN=0 ERROR=0 SKIP=0 NO-OP=0 TOTAL=19", True),
+    ],
+)
+def test_what_dbt_says_of_the_model_is_shown_and_what_went_well_without_it_is_not(line: str, shown: bool) -> None:
+    assert demo._worth_showing(line) == shown
+
+
 @pytest.fixture
 def compared() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute(
         "create table gold_comparison as select * from (values"
-        " ('urgent', 1, 'a', 'yes', 'yes', false), ('urgent', 2, 'b', 'no', 'yes', true), ('urgent', 3, 'c', null, 'no', true),"
-        " ('topic', 4, 'd', 'x', 'x', false)) as t(task, item, text, answer, gold, is_hard)"
+        " ('urgent', 1, 'a', 'yes', 'no', 'yes', false), ('urgent', 2, 'b', 'no', 'no', 'yes', true),"
+        " ('urgent', 3, 'c', null, null, 'no', true), ('topic', 4, 'd', 'x', 'y', 'x', false)"
+        ") as t(task, item, text, answer, zero_shot, gold, is_hard)"
     )
     return connection
 
 
 def test_a_missing_answer_is_a_wrong_one(compared: duckdb.DuckDBPyConnection) -> None:
     assert demo.accuracies(compared) == [Accuracy("urgent", 3, 1, 2), Accuracy("topic", 1, 1, 1)]
+    assert demo.accuracies(compared, "zero_shot") == [Accuracy("urgent", 3, 0, 2), Accuracy("topic", 1, 0, 1)]
     assert demo.accuracies(compared, hard_only=True) == [Accuracy("urgent", 2, 0, 1)]
 
 
@@ -203,12 +240,25 @@ def test_the_comparison_fits_a_terminal_of_eighty_columns(compared: duckdb.DuckD
     compared.execute("update gold_comparison set is_hard = true")
     text = io.StringIO()
     console = Console(file=text, width=80)
-    for part in demo.comparison(compared, "smollm2-135m"):
+    for part in demo.comparison(compared, "smollm2-135m", {"urgent": "head fitted to 123 labelled rows, CV accuracy 0.93"}):
         console.print(part)
     lines = [line.split() for line in text.getvalue().splitlines()]
-    assert ["urgent", "AI_FILTER", "3", "33%", "6%", "to", "79%", "67%", "33%", "of", "3"] in lines
-    assert "urgent: not better than guessing; 30 labelled rows or more" in " ".join(text.getvalue().split())
+    assert ["urgent", "3", "67%", "0%", "33%", "6%", "to", "79%", "33%", "of", "3"] in lines
+    assert "urgent: not better than guessing; more labelled rows" in " ".join(text.getvalue().split())
+    assert ["urgent", "head", "fitted", "to", "123", "labelled", "rows"] in lines
+    assert ["CV", "accuracy", "0.93"] in lines
     assert "…" not in text.getvalue()
+
+
+def test_what_decided_is_the_last_that_was_told() -> None:
+    node = "model.fernhill.urgent_tickets"
+    reports = [
+        {"node": node, "decided": ["'Is it: 'a'? {0}': head fitted to 30 labelled rows"]},
+        {"node": node, "decided": ["'Is it: 'a'? {0}': head fitted to 40 labelled rows"]},
+        {"node": "model.fernhill.product_problems"},
+        {"node": node},
+    ]
+    assert demo.decisions(reports) == {"urgent": "head fitted to 40 labelled rows"}
 
 
 def test_totals_add_the_statements_of_one_run() -> None:
@@ -250,11 +300,13 @@ def test_the_whole_demo_on_the_mock_and_the_second_run_asks_nothing(tmp_path: Pa
         if report["node"].startswith("model."):
             asked[report["node"]] += report["asked"]
     assert asked == {
-        "model.fernhill.urgent_tickets": 100,
-        "model.fernhill.ticket_topics": 200,
-        "model.fernhill.mail_anger": 87,
-        "model.fernhill.report_reactions": 204,
+        "model.fernhill.urgent_tickets": 123 + 100,  # the labelled rows first
+        "model.fernhill.ticket_topics": 123 + 200,
+        "model.fernhill.mail_anger": 123 + 87,
+        "model.fernhill.report_reactions": 204 + 204,
         "model.fernhill.urgent_tickets_export": 0,  # all of it was asked by urgent_tickets
+        "model.fernhill.zero_shot_tickets": 0,  # what decisions are made of
+        "model.fernhill.zero_shot_reactions": 0,
     }
     assert (folder / "target/urgent_tickets.parquet").is_file()
 

@@ -14,7 +14,8 @@ import pytest
 
 import quail_engine
 from quail_engine import Connection, QuailError
-from quail_engine.sql.options import FITTED_FROM
+from quail_engine.progress import Terminal, Warned
+from quail_engine.sql.examples import FITTED_FROM
 
 QUESTION = "Is the review positive?"
 ROWS = 50
@@ -33,8 +34,12 @@ def labelled(count: int, first: int = 1_000) -> list[tuple[str, bool]]:
 
 
 def literal(rows: Sequence[tuple[str, object]]) -> str:
-    shown = {True: "true", False: "false"}
-    return "[" + ", ".join(f"{{'input': '{text}', 'answer': {shown.get(answer, repr(answer))}}}" for text, answer in rows) + "]"
+    shown = {"True": "true", "False": "false"}
+    return (
+        "["
+        + ", ".join(f"{{'input': '{text}', 'answer': {shown.get(repr(answer), repr(answer))}}}" for text, answer in rows)
+        + "]"
+    )
 
 
 def positive(rows: Sequence[tuple[str, object]], function: str = "AI_FILTER", options: str = "") -> str:
@@ -238,10 +243,67 @@ def test_too_few_rows_are_shown_instead(con: Connection) -> None:
     assert len(con.report.decided) == 1
 
 
-def test_several_labels_at_once_are_shown_examples(con: Connection) -> None:
-    rows = [(text, "good" if answer else "bad") for text, answer in labelled(40)]
-    con.sql(f"select AI_CLASSIFY(body, ['good', 'bad'], {{'examples': {literal(rows)}, 'output_mode': 'multi'}}) from reviews")
+TAGS = ["good", "bad", "about a film", "never said"]
+
+
+def tags(text: str, positive: bool) -> list[str]:
+    return ["good" if positive else "bad", *(["about a film"] if "film" in text.split() else [])]
+
+
+def tagged(rows: Sequence[tuple[str, object]], labels: Sequence[str] = TAGS) -> str:
+    return f"AI_CLASSIFY(body, {list(labels)!r}, {{'examples': {literal(rows)}, 'output_mode': 'multi'}})"
+
+
+def test_several_labels_at_once_have_a_rule_each(con: Connection) -> None:
+    rows = [(text, tags(text, answer)) for text, answer in labelled(96)]
+    sql = f"select body, truth, {tagged(rows)} as found from reviews order by body"
+    first = con.sql(sql)
+    assert con.report.asked == 96 + ROWS, "one request a row, whatever the number of labels"
+    found = list(zip(*(first.column(name).to_pylist() for name in ("body", "truth", "found")), strict=True))
+    assert sum(("good" in labels) == truth and ("bad" in labels) != truth for _, truth, labels in found) > 0.9 * ROWS
+    assert sum(("about a film" in labels) == ("film" in body.split()) for body, _, labels in found) > 0.8 * ROWS
+    assert not any("never said" in labels for *_, labels in found)
+    (decided,) = con.report.decided
+    assert "a rule a label fitted to 96 labelled rows (" in decided
+    assert " × head" in decided
+    assert con.sql(sql) == first
+    assert (con.report.asked, con.report.recalled) == (0, ROWS)
+    con.sql(f"select AI_CLASSIFY(body, {TAGS!r}, {{'output_mode': 'multi'}}) from reviews")
+    assert (con.report.asked, con.report.recalled) == (0, ROWS), "zero-shot answers came along"
+
+
+def test_rules_of_several_labels_are_kept_and_take_any_order_of_rows(open_reviews: Callable[..., Connection]) -> None:
+    rows = [(text, tags(text, answer)) for text, answer in labelled(64)]
+    one_a_label: list[tuple[str, object]] = [(text, label) for text, labels in rows for label in labels]
+    con = open_reviews()
+    first, told = con.sql(f"select {tagged(rows)} as a from reviews order by body"), con.report.decided
+    con.close()
+    again = open_reviews()
+    for same in (rows[::-1], one_a_label, [(text, labels[::-1]) for text, labels in rows]):
+        assert again.sql(f"select {tagged(same)} as a from reviews order by body") == first
+        assert (again.report.asked, again.report.decided) == (0, told)
+    nothing = [(text, []) if labels == ["bad"] else (text, labels) for text, labels in rows]
+    assert again.sql(f"select {tagged(nothing)} as a from reviews order by body") != first, "a row to which no label applies"
+    assert again.report.asked == 0
+
+
+def test_few_rows_of_several_labels_are_shown(con: Connection) -> None:
+    rows = [(text, tags(text, answer)) for text, answer in labelled(FITTED_FROM - 1)]
+    con.sql(f"select {tagged(rows)} from reviews")
     assert (con.report.asked, con.report.decided) == (ROWS, ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("a text", ["good", "great"])], "a list of those that apply of good, bad, about a film, never said"),
+        ([(text, ["good"]) for text, _ in labelled(40)], r"All 40 examples have the answer \['good'\]"),
+    ],
+)
+def test_mistakes_in_rows_of_several_labels(con: Connection, rows: list[tuple[str, object]], message: str) -> None:
+    with pytest.raises(QuailError, match=message):
+        con.sql(f"select {tagged(rows)} from reviews")
+    assert con.report.asked == 0
 
 
 def test_nothing_is_asked_of_labelled_rows_that_no_row_needs(con: Connection) -> None:
@@ -304,3 +366,59 @@ def test_a_table_filled_by_other_labelled_rows_was_asked_something_else(con: Con
     con._session.keep_prompts("t", text, None)
     assert con._session.prompt_change("t", text) is None
     assert con._session.prompt_change("t", f"create table t as select {positive(labelled(65))} as a from reviews") is not None
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Warnings that a terminal would show."""
+    heard: list[str] = []
+    monkeypatch.setattr(
+        Terminal, "__call__", lambda self, event: heard.append(str(event)) if isinstance(event, Warned) else None
+    )
+    return heard
+
+
+def test_rows_that_teach_nothing_are_counted(open_reviews: Callable[..., Connection], told: list[str]) -> None:
+    con = open_reviews(mock_fail="number1001")
+    con.sql(f"select {positive(labelled(64))} from reviews")
+    assert told == [
+        f"1 of the 64 labelled rows of '{QUESTION} {{0}}' taught nothing: failed, or too long for the model. "
+        "`quail answers errors` lists them; give shorter ones."
+    ]
+    long = " ".join(["great"] * 180_000)  # more bytes than the mock's context
+    con.sql(f"select {positive([*labelled(64)[2:], (long, True)])} from reviews")
+    assert told[1].startswith("1 of the 63 labelled rows")
+    assert len(told) == 2
+
+
+def test_answers_with_few_rows_are_named(con: Connection, told: list[str]) -> None:
+    con.sql(f"select {positive([*labelled(64)[::2], *labelled(6)[1::2]])} from reviews")
+    assert "Of the 35 labelled rows" in told[0]
+    assert "fewer than 5 have the answer 'false' (3): too few to learn from" in told[0]
+    rows: list[tuple[str, object]] = [(text, f"{'good' if answer else 'bad'}") for text, answer in labelled(64)]
+    labels = ["good", "bad", *(f"other{i}" for i in range(7))]
+    con.sql(f"select AI_CLASSIFY(body, {labels!r}, {{'examples': {literal(rows)}}}) from reviews")
+    assert "have the answer 'other0' (0), 'other1' (0), 'other2' (0), 'other3' (0), 'other4' (0), 2 more" in told[-1]
+
+
+def test_a_decision_that_guesses_says_so(con: Connection, told: list[str]) -> None:
+    rows = [(f"text {i} of no words", random.Random(i).random() < 0.7) for i in range(64)]
+    con.sql(f"select {positive(rows)} from reviews")
+    assert told[0].startswith(
+        f"'{QUESTION} {{0}}' is decided no better than by guessing: by cross-validation over 64 labelled rows"
+    )
+    told.clear()
+    some: list[tuple[str, object]] = [(text, tags(text, i % 2 == 0)) for i, (text, _) in enumerate(rows)]
+    con.sql(f"select {tagged(some, TAGS[:2])} from reviews")
+    assert "Whether 'good' and 1 more of '{0} into [good, bad]' applies" in told[0]
+
+
+def test_many_examples_of_one_text_are_not_many(con: Connection, told: list[str]) -> None:
+    con.sql(f"select {positive(labelled(10) * 4)} from reviews")
+    assert told == [
+        f"Of the 40 examples of '{QUESTION} {{0}}' 10 are different. Below 30 they are shown to the model before each question, "
+        "and no decision is fitted to them: give more."
+    ]
+    told.clear()
+    con.sql(f"select {positive(labelled(64))} from reviews")
+    assert told == []

@@ -453,6 +453,7 @@ def test_room_is_what_the_context_leaves() -> None:
         (judge("Is it? ", 0, examples=(Example(("a",), "maybe"),)), "'true' or 'false'"),
         (judge("Is it? ", 0, 1, examples=(Example(("a",), "true"),)), "fewer than the prompt"),
         (Question(Task.CLASSIFY, Template((0,)), (Label("a"),), examples=(Example(("t",), "b"),)), "none of the labels"),
+        (Question(Task.TAG, Template((0,)), (Label("a"),), examples=(Example(("t",), ("a", "b")),)), "'b', which is none"),
         (Question(Task.CLASSIFY, Template((0,)), (Label("a"), Label("a"))), "same tokens"),
     ],
 )

@@ -59,6 +59,7 @@ def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
         accuracy=share,
         error=float(np.sqrt(share * (1 - share) / len(labels))),
         zero_shot_accuracy=float(candidates[0].correct.mean()),
+        guessing=float(np.bincount(labels).max() / len(labels)),
     )
 
 

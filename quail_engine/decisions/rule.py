@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quail_engine.decisions.softmax import Matrix, log_softmax
 
 Numbers = NDArray[np.float32]
-_FORMAT = 1
+_FORMAT = 2
 
 
 class RuleKind(str, Enum):
@@ -36,10 +36,16 @@ class Rule:
     accuracy: float  # by cross-validation
     error: float  # standard error of it
     zero_shot_accuracy: float  # of the numbers as they are, on the same rows
+    guessing: float  # accuracy of giving every one of these rows the most frequent answer
 
     @property
     def needs_features(self) -> bool:
         return self.kind is RuleKind.HEAD
+
+    @property
+    def better_than_guessing(self) -> bool:
+        """By two standard errors."""
+        return self.accuracy - 2 * self.error > self.guessing
 
     def decide(self, numbers: Numbers) -> Numbers:
         """From rows of a model's numbers, each followed by its features where these are needed, to those of the answers.
@@ -57,10 +63,11 @@ class Rule:
         return np.asarray(decided if width == 1 else log_softmax(decided), np.float32)
 
     def __str__(self) -> str:
-        accuracy = f"CV accuracy {self.accuracy:.2f} ± {self.error:.2f}"
+        accuracy, guessing = f"CV accuracy {self.accuracy:.2f} ± {self.error:.2f}", f"guessing {self.guessing:.2f}"
         if self.kind is RuleKind.ZERO_SHOT:
-            return f"zero-shot, {accuracy}: nothing fitted to {self.rows:,} labelled rows is better"
-        return f"{self.kind.value} fitted to {self.rows:,} labelled rows, {accuracy}; zero-shot {self.zero_shot_accuracy:.2f}"
+            return f"zero-shot, {accuracy}, {guessing}: nothing fitted to {self.rows:,} labelled rows is better"
+        zero_shot = f"zero-shot {self.zero_shot_accuracy:.2f}"
+        return f"{self.kind.value} fitted to {self.rows:,} labelled rows, {accuracy}; {zero_shot}, {guessing}"
 
     def to_bytes(self) -> bytes:
         """For `from_bytes`, and the same for equal rules."""
@@ -74,6 +81,7 @@ class Rule:
             "accuracy": self.accuracy,
             "error": self.error,
             "zero_shot_accuracy": self.zero_shot_accuracy,
+            "guessing": self.guessing,
         }
         return json.dumps(content).encode()
 

@@ -71,6 +71,10 @@ class Reading(NamedTuple):
         return _question(self.parts[0]), self.parts[1:], self.open.decode(errors="surrogateescape")
 
 
+def _answer(value: str | list[str]) -> str | tuple[str, ...]:
+    return value if isinstance(value, str) else tuple(value)
+
+
 @lru_cache(maxsize=64)
 def _question(text: str) -> Question:
     fields = json.loads(text)
@@ -80,5 +84,5 @@ def _question(text: str) -> Question:
         labels=tuple(Label(**label) for label in fields["labels"]),
         anchor=fields["anchor"],
         instructions=fields["instructions"],
-        examples=tuple(Example(tuple(e["inputs"]), e["answer"]) for e in fields["examples"]),
+        examples=tuple(Example(tuple(e["inputs"]), _answer(e["answer"])) for e in fields["examples"]),
     )

@@ -165,25 +165,27 @@ def _label_line(label: Label) -> str:
 
 
 def _example_answers(profile: Profile, question: Question, example: Example) -> list[tuple[Label | None, str]]:
-    """What the model is shown to answer, and for TAG about which label: one that applies, and one that does not."""
+    """What the model is shown to answer, and for TAG about which label: those that apply, and one that does not."""
     if len(example.inputs) <= max(question.template.arguments, default=-1):
         raise ModelError(f"An example has {len(example.inputs)} texts, fewer than the prompt has arguments.")
     true, false = profile.spellings[0]
     if question.task is Task.JUDGE:
-        answer = {"true": true, "false": false}.get(example.answer.lower())
+        answer = {"true": true, "false": false}.get(str(example.answer).lower())
         if answer is None:
             raise ModelError(f"An example's answer is {example.answer!r}; it must be 'true' or 'false'.")
         return [(None, answer)]
     texts = [label.text for label in question.labels]
-    if example.answer not in texts:
-        raise ModelError(f"An example's answer is {example.answer!r}, which is none of the labels: {', '.join(texts)}.")
+    answers = [example.answer] if isinstance(example.answer, str) else example.answer
+    if unknown := [answer for answer in answers if answer not in texts]:
+        raise ModelError(f"An example's answer is {unknown[0]!r}, which is none of the labels: {', '.join(texts)}.")
     if question.task is Task.CLASSIFY:
         layout = profile.layout
-        return [(None, _opening(layout, question) + label_answer(layout, question, example.answer))]
-    position = texts.index(example.answer)
-    other = question.labels[(position + 1) % len(texts)]
-    applies: list[tuple[Label | None, str]] = [(question.labels[position], true)]
-    return applies if len(texts) == 1 else [*applies, (other, false)]
+        return [(None, _opening(layout, question) + label_answer(layout, question, answers[0]))]
+    applying = [i for i, text in enumerate(texts) if text in answers]
+    # The first after one that applies, so that examples of different labels deny different ones.
+    after = applying[-1] + 1 if applying else 0
+    denied = [i % len(texts) for i in range(after, after + len(texts)) if i % len(texts) not in applying][:1]
+    return [*((question.labels[i], true) for i in applying), *((question.labels[i], false) for i in denied)]
 
 
 def _filled(pieces: Sequence[Piece], texts: Sequence[str]) -> Pieces:

@@ -10,7 +10,8 @@ from sqlglot import exp
 from quail_engine.calls import AiCall, Kind, Label, Question, Task, Template
 from quail_engine.sql.constants import NotConstantError, constant_text, constant_value, key_name
 from quail_engine.sql.dialect import AiFunction, span
-from quail_engine.sql.options import KNOWN, Given, labelled_rows, parse_examples, parse_options, split_options
+from quail_engine.sql.examples import doubts, labelled_rows, parse_examples
+from quail_engine.sql.options import KNOWN, Given, parse_options, split_options
 from quail_engine.sql.source import Source
 from quail_engine.sql.template import parse_template, template_of_expression
 
@@ -151,7 +152,7 @@ def _question(
 
 def _call(node: AiFunction, kind: Kind, question: Question, prompt: _Prompt, given: Given, labels_argument: str = "") -> AiCall:
     start, end = span(node)
-    warnings = prompt.warnings
+    warnings = (*prompt.warnings, *doubts(question, len(given.examples)))
     if not prompt.arguments and not labels_argument:
         warnings = (*warnings, f"{node.name} reads no column, so one answer serves every row.")
     return AiCall(

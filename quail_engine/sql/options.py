@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
-from quail_engine.calls import Example, Options
+from quail_engine.calls import Options
 from quail_engine.sql.constants import ENTRIES, NotConstantError, constant_value, key_name
 from quail_engine.sql.source import Source
 
@@ -27,9 +25,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _SHARES = ("threshold", "selectivity", "max_error_ratio")
 
-FITTED_FROM = 30
-"""So many different examples are no longer shown to the model: a decision is fitted to them."""
-
 
 @dataclass(frozen=True)
 class Given:
@@ -38,7 +33,7 @@ class Given:
     options: Options
     anchor: int | None
     instructions: str
-    examples: tuple[Any, ...]  # as written; `parse_examples` checks them once the prompt is known
+    examples: tuple[Any, ...]  # as written; `sql.examples` checks them once the prompt is known
     multi: bool  # output_mode 'multi'
     examples_at: exp.Expr | None  # where they are written
 
@@ -100,56 +95,3 @@ def _check(key: str, value: Any, entry: exp.Expr, source: Source) -> None:
         wanted = "a list such as [{'input': 'a text', 'answer': 'true'}]"
     if wanted:
         raise source.error_at(entry, f"Option {key!r} must be {wanted}, not {value!r}.")
-
-
-_TRUTHS = ("0", "1", "t", "f", "yes", "no")  # what a table may have in place of a truth value
-_AS_TRUTH = "'true' or 'false'; with ai_examples a condition as the label, such as label='is_spam = 1'"
-
-
-def parse_examples(given: Given, arguments: int, answers: Sequence[str], source: Source) -> tuple[Example, ...]:
-    """Labelled rows: `input` (a text, or a list with one text an argument) and `answer`, which must be one of `answers`."""
-    if given.examples and not answers:
-        assert given.examples_at is not None, "examples are written somewhere"
-        reason = "Examples are answered with the labels of the call, and this one takes its labels from a column."
-        raise source.error_at(given.examples_at, reason, "the labels as a list, such as ['a', 'b']")
-    examples = []
-    for number, row in enumerate(given.examples):
-        inputs = row.get("input")
-        inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs or ())
-        answer = row.get("answer")
-        answer = str(answer).lower() if isinstance(answer, bool) else str(answer)
-        texts = len(inputs) == arguments and all(isinstance(text, str) for text in inputs)
-        if set(row) != {"input", "answer"} or not texts or answer not in answers:
-            raise source.error_at(
-                _row_at(given, number),
-                f"An example has 'input' ({arguments} text{'s' if arguments != 1 else ''}) and 'answer' "
-                f"(one of {', '.join(answers)}); this one is {row!r}.",
-                _AS_TRUTH if answer.lower() in _TRUTHS and "true" in answers else None,
-            )
-        examples.append(Example(inputs, answer))
-    return tuple(examples)
-
-
-def _row_at(given: Given, number: int) -> exp.Expr:
-    assert given.examples_at is not None, "examples are written somewhere"
-    rows = given.examples_at.expressions
-    return rows[number] if len(rows) == len(given.examples) else given.examples_at
-
-
-def labelled_rows(examples: Sequence[Example], given: Given, source: Source) -> tuple[Example, ...]:
-    """The different examples where these are enough to fit a decision to, in an order that has nothing to do with them, so that
-    the order in which they were written has no part in it; else none. Raises SqlError where all have one answer."""
-    if given.multi or len(set(examples)) < FITTED_FROM:
-        return ()
-    if len({example.answer for example in examples}) < 2:
-        assert given.examples_at is not None, "examples are written somewhere"
-        raise source.error_at(
-            given.examples_at,
-            f"All {len(examples):,} examples have the answer '{examples[0].answer}', so nothing can be learned from them.",
-            "examples of each answer, as many of each as there are among the rows",
-        )
-    return tuple(sorted(set(examples), key=_digest))
-
-
-def _digest(example: Example) -> bytes:
-    return hashlib.sha256(json.dumps([*example.inputs, example.answer]).encode()).digest()

@@ -41,6 +41,10 @@ class TestExamples:
             + _ASKED.format(
                 call="AI_FILTER(PROMPT('Is {0} {1}?', body, 'fine'), {'examples': {{ ai_examples(ref('gold'), text=['body', \"'fine'\"], label='is_good') }}})"
             ),
+            "several.sql": "{{ config(materialized='table') }} "
+            + _ASKED.format(
+                call="{{ ai_classify('body', ['good', 'film'], {'output_mode': 'multi', 'examples': ai_examples(ref('gold'), 'body', \"case when is_good then ['good', 'film'] else ['film'] end\")}) }}"
+            ),
             "without.sql": "{{ config(materialized='table', enabled=var('broken', false)) }} "
             + _ASKED.format(
                 call="{{ ai_filter('q', 'body', options={'examples': ai_examples(ref('gold'), 'cast(null as varchar)', 'is_good')}) }}"
@@ -66,11 +70,17 @@ class TestExamples:
         first = responses(run_dbt(["run", "--select", "gold reviews in_sql"]))["in_sql"]
         assert first["asked"] == 40 + 20
         assert first["decided"][0].startswith("'Is it good? {0}': head fitted to 40 labelled rows")
-        found = responses(run_dbt(["run", "--select", "in_options labels pairs"]))
+        found = responses(run_dbt(["run", "--select", "in_options labels pairs several"]))
         assert found["in_options"]["asked"] == 0, "the same question with the same labelled rows"
         assert "32 labelled rows" in found["labels"]["decided"][0]
         assert found["pairs"]["asked"] == 40 + 20
-        for model, right in (("in_sql", "a"), ("in_options", "a"), ("labels", "a = 'good'"), ("pairs", "a")):
+        for model, right in (
+            ("in_sql", "a"),
+            ("in_options", "a"),
+            ("labels", "a = 'good'"),
+            ("pairs", "a"),
+            ("several", "list_contains(a, 'good')"),
+        ):
             assert rows(project, f"select count(*) from {{schema}}.{model} where ({right}) = truth") == [(20,)], model
         compiled = (Path(project.project_root) / "target" / "compiled" / "test" / "models" / "in_sql.sql").read_text()
         assert f"{{'input': ['{GOOD} it''s film 0'], 'answer': 'true'}},\n" in compiled

@@ -131,7 +131,7 @@ THEIRS = [
         "AI.CLASSIFY(('Which? ', x), categories => ['a', 'b'], examples => [('y', 'a')])",
     ),
     (
-        "ai_classify('x', ['a', 'b'], {'output_mode': 'multi', 'examples': [{'input': 'y', 'answer': 'a'}, {'input': 'y', 'answer': 'b'}]})",
+        "ai_classify('x', ['a', 'b'], {'output_mode': 'multi', 'examples': [{'input': 'y', 'answer': ['a', 'b']}]})",
         "AI_CLASSIFY(x, ['a', 'b'], {'output_mode': 'multi', 'examples': [{'input': 'y', 'labels': ['a', 'b'], 'explanation': 'labelled by hand'}]}):labels::array",
         "AI.CLASSIFY(x, categories => ['a', 'b'], examples => [('y', ['a', 'b'])], output_mode => 'multi')",
     ),

@@ -38,7 +38,7 @@ def build(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Ta
 def build_again(times: int, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, asked = build(folder / "0", model, monkeypatch)
     assert asked > 0
-    assert all(first[name] for name in ("main.urgent_tickets", "main.ticket_topics", "main.report_reactions"))
+    assert all(first[name] for name in ("main.urgent_tickets", "main.ticket_topics", "main.zero_shot_reactions"))
     for turn in range(1, times):
         tables, asked_now = build(folder / str(turn), model, monkeypatch)
         assert tables == first, f"other rows in build {turn}"

@@ -57,6 +57,9 @@ FORMS = {
     "classify with examples of several labels": (
         "AI.CLASSIFY(body, ['alpha', 'beta'], output_mode => 'multi', examples => [('x', ['alpha', 'beta'])])", "VARCHAR[]", [["alpha", "beta"], ["beta"], None, None],
     ),
+    "classify with examples of none of several labels": (
+        "AI.CLASSIFY(body, ['alpha', 'beta'], output_mode => 'multi', examples => [('x', [])])", "VARCHAR[]", [["alpha", "beta"], ["beta"], None, None],
+    ),
     "score": ("ROUND(AI.SCORE((\"How 'beta' is it? \", body)), 2)", "DOUBLE", [0.95, 0.95, None, None]),
 }  # fmt: skip
 

@@ -65,6 +65,9 @@ FORMS = {
     "classify_text": ("SNOWFLAKE.CORTEX.CLASSIFY_TEXT(body, ['alpha', 'beta'])", "JSON", [{"label": "alpha"}, {"label": "beta"}, None, None]),
     "classify_text, the label": ("snowflake.cortex.classify_text(body, ['alpha', 'beta']):label::varchar", "VARCHAR", LABEL),
     "classify_text by brackets": ("SNOWFLAKE.CORTEX.CLASSIFY_TEXT(body, ['alpha', 'beta'])['label']::varchar", "VARCHAR", LABEL),
+    "classify with examples of several labels": (
+        "AI_CLASSIFY(body, ['alpha', 'beta'], {'output_mode': 'multi', 'examples': [{'input': 'x', 'labels': ['beta', 'alpha'], 'explanation': 'why'}]}):labels[0]::varchar", "VARCHAR", LABEL,
+    ),
     "classify_text with examples and a task": (
         "SNOWFLAKE.CORTEX.CLASSIFY_TEXT(body, [{'label': 'alpha', 'examples': ['first', 'one']}, {'label': 'beta'}], {'task_description': 'x'}):label::varchar", "VARCHAR", LABEL,
     ),

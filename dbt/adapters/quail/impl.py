@@ -72,7 +72,8 @@ class QuailAdapter(Operations, PromptChanges, DuckDBAdapter):
 
     @available.parse(lambda *a, **k: "")
     def ai_rows(self, rows: Any, config: Any) -> macro_calls.Examples:
-        """Labelled rows of the option `examples` in the node of `config`; each row has its texts, then its label."""
+        """Labelled rows of the option `examples` in the node of `config`: each has its texts, its label, and whether that is a
+        list in JSON."""
         return macro_calls.Examples((tuple(row) for row in rows), self._dialect(config))
 
     def _dialect(self, config: Any) -> str:

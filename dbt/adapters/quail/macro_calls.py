@@ -6,6 +6,7 @@ function gives.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -39,9 +40,11 @@ def choice_call(function: str, column: str, labels: Any, options: Mapping[str, A
 class Examples(list[Any]):
     """Labelled rows; as a text the SQL of their list, a row a line, so that an error shows the row and not all of them."""
 
-    def __init__(self, rows: Iterable[Sequence[str]], dialect: str) -> None:
-        """Each row has its texts, then its label."""
-        super().__init__({"input": list(texts), "answer": label} for *texts, label in rows)
+    def __init__(self, rows: Iterable[Sequence[Any]], dialect: str) -> None:
+        """Each row has its texts, its label, and whether that is a list in JSON."""
+        super().__init__(
+            {"input": list(texts), "answer": json.loads(label) if is_list else label} for *texts, label, is_list in rows
+        )
         self._dialect = dialect
 
     def __str__(self) -> str:

@@ -4,7 +4,10 @@
 select
     ticket_id,
     opened_at,
-    AI_SCORE(PROMPT('Is the customer angry with us? {0}', ticket_text)) as anger
+    AI_SCORE(
+        PROMPT('Is the customer angry with us? {0}', ticket_text),
+        {'examples': {{ ai_examples(ref('stg_labelled_tickets'), text='ticket_text', label='is_angry') }}}
+    ) as anger
 from {{ ref('stg_tickets') }}
 where
     channel = 'email'

@@ -12,4 +12,4 @@ inner join {{ ref('stg_customers') }} as customers
     on tickets.customer_id = customers.customer_id
 where
     customers.is_paying
-    and {{ ai_filter(var('urgent_question'), 'tickets.ticket_text') }}
+    and {{ is_urgent('tickets.ticket_text') }}

@@ -12,4 +12,4 @@ inner join {{ ref('stg_customers') }} as customers on tickets.customer_id = cust
 inner join {{ ref('stg_products') }} as products on tickets.product_id = products.product_id
 where
     customers.plan = 'business'
-    and {{ ai_filter(var('urgent_question'), 'tickets.ticket_text') }}
+    and {{ is_urgent('tickets.ticket_text') }}

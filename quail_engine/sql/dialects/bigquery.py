@@ -105,7 +105,7 @@ def _if(call: VendorCall, text: Text) -> exp.Expr:
     example = "AI.IF(('Is it urgent? ', body))"
     arguments = Arguments(call, text)
     asked = prompt_of(arguments.needed("prompt", "a prompt", example), text)
-    examples = _examples(arguments, multi=False)
+    examples = _examples(arguments)
     options = _options(arguments)
     arguments.finish(example)
     return native("AI_FILTER", [asked], {**options, "examples": examples}, call)
@@ -129,7 +129,7 @@ def _classify(call: VendorCall, text: Text) -> exp.Expr:
     mode = arguments.named_constant("output_mode")
     if mode not in (None, "single", "multi"):
         raise text.error(call, f"output_mode must be 'single' or 'multi', not {mode!r}.", example)
-    examples = _examples(arguments, multi=mode == "multi")
+    examples = _examples(arguments)
     options = _options(arguments)
     arguments.finish(example)
     given = {**options, "output_mode": "multi" if mode == "multi" else None, "examples": examples}
@@ -170,16 +170,15 @@ def _labels(node: exp.Expr, text: Text) -> exp.Expr:
     return literal([{"label": pair[0], "description": pair[1]} for pair in pairs if pair])
 
 
-def _examples(arguments: Arguments, multi: bool) -> list[dict[str, Any]] | None:
-    """Pairs of an input and its answer; with several answers one pair each."""
+def _examples(arguments: Arguments) -> list[dict[str, Any]] | None:
+    """Pairs of an input and its answer, a list of answers with output_mode 'multi'."""
     node = arguments.named.pop("examples", None)
     if node is None:
         return None
     if not isinstance(node, exp.Array):
         raise arguments.text.error(node, "examples is a constant list.", "examples => [('an input', 'its answer')]")
     pairs = [_pair(item, arguments.text) for item in node.expressions]
-    answers = [(given, answer) for given, answer in pairs for answer in (answer if multi else [answer])]
-    return [{"input": given, "answer": answer} for given, answer in answers]
+    return [{"input": given, "answer": answer} for given, answer in pairs]
 
 
 def _pair(node: exp.Expr, text: Text) -> tuple[Any, Any]:

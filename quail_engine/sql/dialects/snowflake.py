@@ -221,14 +221,15 @@ def _config(node: exp.Expr, text: Text) -> dict[str, Any]:
         raise text.error(node, "The configuration is an object.", example)
     renamed = {"task_description": "instructions", "output_mode": "output_mode"}
     options = {renamed[key]: value for key, value in given.items() if key in renamed}
-    examples = []
+    examples, multi = [], given.get("output_mode") == "multi"
     for row in given.get("examples") or ():
         if isinstance(row, dict) and set(row) == {"input", "answer"}:  # ours, as the macros write them
             examples.append(row)
             continue
         if not isinstance(row, dict) or not {"input", "labels"} <= set(row):
             raise text.error(node, "An example has the keys input, labels and explanation.", example)
-        examples += [{"input": row["input"], "answer": label} for label in row["labels"]]
+        labels = row["labels"]
+        examples += [{"input": row["input"], "answer": answer} for answer in ([labels] if multi else labels)]
         if row.get("explanation"):
             text.warn("The explanation of an example of AI_CLASSIFY is ignored.")
     unknown = [key for key in given if key not in (*renamed, "examples")]
