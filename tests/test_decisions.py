@@ -105,10 +105,10 @@ def test_a_rule_is_itself_again_from_its_bytes() -> None:
 
 def test_several_labels_are_decided_as_each_of_them_alone() -> None:
     margins, features, labels = rows(200)
-    others = rows(200, seed=1)
+    others, shifted = rows(200, seed=1), rows(200, seed=2)
     features[:, 3] += 3 * (labels - 0.5)
-    numbers = np.hstack([margins * 0, others[0], margins / 3 - 4, features])  # a head, nothing, and a calibration win
-    applies = np.stack([labels, others[2], labels], axis=1)
+    numbers = np.hstack([margins * 0, others[0], shifted[0] / 3 - 4, features])  # a head, nothing, and a calibration win
+    applies = np.stack([labels, others[2], shifted[2]], axis=1)
     several = fit_tags(numbers, applies)
     alone = [fit_rule(np.hstack([numbers[:, [i]], features]), applies[:, i], 1) for i in range(3)]
     assert [rule.kind for rule in alone] == [RuleKind.HEAD, RuleKind.ZERO_SHOT, RuleKind.PLATT]
