@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-import quail_engine
 from bench.engine import transformers_baseline, unshared
 from bench.engine.floor import floor_seconds
-from bench.engine.recording import Asked, Recording, recorded
+from bench.engine.recording import Asked, Recording, run
 from bench.engine.trees import Tree
+from bench.memory import peak_mb
 from quail_engine.batching.forest import CHUNK_TOKENS
 from quail_engine.engine.local.rows import padded_rows
 from quail_engine.engine.local.weights import open_checkpoint
@@ -43,10 +42,11 @@ def measure(setup: Setup, tree: Tree) -> dict[str, Any]:
     sample of the requests where all of them are more than `sample_tokens`."""
     folder = find(setup.model, None).path
     config = open_checkpoint(folder).config
-    first, report = _ours(setup, tree)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    dtype = torch.bfloat16 if report.pop("dtype") == "bfloat16" else torch.float32
-    sample, share = _sample(first.asked, setup.sample_tokens)
+    sql = tree.statement(setup.scale, setup.data)
+    first, report = run(setup.model, sql)
+    peak = peak_mb()  # before others are loaded
+    dtype = torch.bfloat16 if first.dtype == "bfloat16" else torch.float32
+    sampled, share = sample(first.asked, setup.sample_tokens)
     head = transformers_baseline.common_head(first.asked)
     others = transformers_baseline.load(folder, dtype)
     alone = unshared.open_engine(folder, str(dtype).removeprefix("torch."))
@@ -58,38 +58,50 @@ def measure(setup: Setup, tree: Tree) -> dict[str, Any]:
         seconds.setdefault(name, []).append(value)
 
     for turn in range(setup.repeats):
-        note("ours", first.seconds if turn == 0 else _ours(setup, tree)[0].seconds)
+        note("ours", first.seconds if turn == 0 else run(setup.model, sql)[0].seconds)
         note("floor", floor_seconds(config, dtype, rows))
-        note("unshared", unshared.score(alone, sample, Settings().token_budget) * share)
+        note("unshared", unshared.score(alone, sampled, Settings().token_budget) * share)
         for attention in ("eager", "sdpa"):
             others.set_attn_implementation(attention)
-            note(f"transformers, {attention}", transformers_baseline.score(others, sample, 0, dtype)[0] * share)
-            note(f"transformers with head, {attention}", transformers_baseline.score(others, sample, head, dtype)[0] * share)
+            note(f"transformers, {attention}", transformers_baseline.score(others, sampled, 0, dtype)[0] * share)
+            note(f"transformers with head, {attention}", transformers_baseline.score(others, sampled, head, dtype)[0] * share)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     plain = min(medians[f"transformers, {attention}"] for attention in ("eager", "sdpa"))
     cached = min(medians[f"transformers with head, {attention}"] for attention in ("eager", "sdpa"))
-    least = min_tokens([one.runs for one in first.asked], CHUNK_TOKENS)
-    logical = sum(len(one.ids) for one in first.asked)
     return {
-        "tree": tree.name, "model": setup.model, "scale": setup.scale, "repeats": setup.repeats, **report,
-        "reads": len(first.asked), "logical_tokens": logical, "fresh_tokens": first.fresh_tokens, "least_tokens": least,
-        "kv_regret": round(first.fresh_tokens / least - 1, 4), "seconds": round(medians["ours"], 3),
+        **_named(setup, tree), "repeats": setup.repeats, "asked": report.asked, "rows": report.calls,
+        "statement_seconds": round(report.seconds, 3), **tokens_of(first), "seconds": round(medians["ours"], 3),
+        "rows_per_second": round(report.calls / medians["ours"], 1),
+        "asked_per_second": round(report.asked / medians["ours"], 1),
         "tokens_per_second": round(first.fresh_tokens / medians["ours"]),
-        "floor_share": round(medians["floor"] / medians["ours"], 3), "peak_mb": round(peak), "head_tokens": head,
-        "sampled_reads": len(sample), "unshared": round(medians["unshared"], 3), "transformers": round(plain, 3),
+        "floor_share": round(medians["floor"] / medians["ours"], 3), "peak_mb": peak, "head_tokens": head,
+        "sampled_reads": len(sampled), "unshared": round(medians["unshared"], 3), "transformers": round(plain, 3),
         "transformers_head": round(cached, 3), **_agreement(folder, first),
     }  # fmt: skip
 
 
-def _ours(setup: Setup, tree: Tree) -> tuple[Recording, dict[str, Any]]:
-    with recorded() as recording, quail_engine.connect(model=setup.model, answers={"mode": "off"}) as con:
-        con.sql(tree.statement(setup.scale, setup.data))
-        report = con.report
-        kept = {"asked": report.asked, "rows": report.calls, "statement_seconds": round(report.seconds, 3)}
-        return recording, {**kept, "dtype": recording.dtype}
+def count(setup: Setup, tree: Tree) -> dict[str, Any]:
+    """The tokens of one tree, by the model's own prompts; nothing is prefilled, and every condition is TRUE."""
+    recording, report = run(setup.model, tree.statement(setup.scale, setup.data), counting=True)
+    return {**_named(setup, tree), "asked": report.asked, "rows": report.calls, **tokens_of(recording)}
 
 
-def _sample(asked: Sequence[Asked], tokens: int) -> tuple[list[Asked], float]:
+def _named(setup: Setup, tree: Tree) -> dict[str, Any]:
+    return {"tree": tree.name, "model": setup.model, "scale": setup.scale}
+
+
+def tokens_of(recording: Recording) -> dict[str, Any]:
+    """Fresh tokens beside the fewest: with the layout's cuts, and (`radix_tokens`) of a trie over whole requests."""
+    least = min_tokens([one.runs for one in recording.asked], CHUNK_TOKENS)
+    fresh = recording.fresh_tokens
+    return {
+        "reads": len(recording.asked), "logical_tokens": sum(len(one.ids) for one in recording.asked), "fresh_tokens": fresh,
+        "least_tokens": least, "radix_tokens": min_tokens([[one.ids] for one in recording.asked], 1 << 30),
+        "kv_regret": round(fresh / least - 1, 4),
+    }  # fmt: skip
+
+
+def sample(asked: Sequence[Asked], tokens: int) -> tuple[list[Asked], float]:
     """A seeded sample of about so many tokens, in random order, and how many times as much all are."""
     shuffled = random.Random(0).sample(list(asked), len(asked))
     total, taken = sum(len(one.ids) for one in asked), 0

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 
 import quail_engine.engine
 from quail_engine.batching.batch import Batch, Node
 from quail_engine.engine.base import Engine, Scored
+from quail_engine.engine.rates import shape_of
+from quail_engine.models.folder import read_folder
 from quail_engine.prompts.request import Ids, Logits
+from quail_engine.report import RunReport
+from quail_engine.roofline import ASSUMED, Roofline
 
 
 @dataclass(frozen=True)
@@ -80,10 +87,43 @@ class _Recorder:
         return tuple(reversed(runs))
 
 
+class _Counting:
+    """An engine that prefills nothing: every margin is 0, so every condition is TRUE. For counts of tokens alone."""
+
+    precision, dtype, device = "full", "float32", "none"
+
+    def __init__(self, folder: Path) -> None:
+        found = read_folder(folder)
+        self.weights = found.source_sha256
+        self.roofline = Roofline(shape_of(found.config), ASSUMED)
+
+    def score(self, batch: Batch) -> list[Logits]:
+        return [np.zeros(len(read.rows), np.float32) for read in batch.reads]
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
 @contextmanager
-def recorded() -> Iterator[Recording]:
-    """Engines that are loaded inside the block are recorded."""
+def recorded(counting: bool = False) -> Iterator[Recording]:
+    """Engines that are loaded inside the block are recorded; with `counting` none is loaded and nothing is prefilled."""
     recording = Recording()
     load = quail_engine.engine.load_engine
-    with patch("quail_engine.engine.load_engine", lambda *given: _Recorder(load(*given), recording)):
+
+    def opened(folder: Path, *given: Any) -> Any:
+        return _Recorder(_Counting(folder) if counting else load(folder, *given), recording)
+
+    with patch("quail_engine.engine.load_engine", opened):
         yield recording
+
+
+def run(
+    model: str, sql: str, tables: Mapping[str, Sequence[str]] | None = None, counting: bool = False
+) -> tuple[Recording, RunReport]:
+    """A statement over tables of one column `text`, recorded. No answer is kept."""
+    with duckdb.connect() as database, recorded(counting) as recording:
+        for name, texts in (tables or {}).items():
+            database.register(name, pa.table({"text": list(texts)}))
+        with quail_engine.connect(database, model=model, answers={"mode": "off"}) as con:
+            con.sql(sql)
+            return recording, con.report

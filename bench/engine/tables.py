@@ -9,7 +9,8 @@ from typing import Any
 
 _COLUMNS = (
     ("tree", "tree"), ("requests", "asked"), ("tokens", "logical_tokens"), ("fresh", "fresh_tokens"), ("least", "least_tokens"),
-    ("KV regret", "kv_regret"), ("seconds", "seconds"), ("fresh tokens/s", "tokens_per_second"), ("of floor", "floor_share"),
+    ("KV regret", "kv_regret"), ("seconds", "seconds"), ("rows/s", "rows_per_second"), ("requests/s", "asked_per_second"),
+    ("fresh tokens/s", "tokens_per_second"), ("of floor", "floor_share"),
     ("peak MB", "peak_mb"), ("unshared", "unshared"), ("transformers", "transformers"), ("with head", "transformers_head"),
     ("logits apart", "logits_apart"), ("other answers", "other_answers"),
 )  # fmt: skip
@@ -17,10 +18,11 @@ _OTHERS = ("unshared", "transformers", "transformers_head")
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """A row a tree. What others take is told in times of ours."""
-    rows = ["| " + " | ".join(title for title, _ in _COLUMNS) + " |", "|" + "---|" * len(_COLUMNS)]
+    """A row a tree. What others take is told in times of ours. Where tokens alone were counted, there are no other columns."""
+    columns = [(title, key) for title, key in _COLUMNS if all(key in line for line in lines)]
+    rows = ["| " + " | ".join(title for title, _ in columns) + " |", "|" + "---|" * len(columns)]
     for line in lines:
-        cells = [_cell(line, key) for _, key in _COLUMNS]
+        cells = [_cell(line, key) for _, key in columns]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows) + "\n"
 

@@ -24,9 +24,12 @@ class Tree:
 
 _MOVIES = "(SELECT text FROM read_parquet('{data}/sentiment_sentences.parquet') LIMIT {n})"
 _TICKETS = "(SELECT text FROM read_parquet('{data}/it_tickets.parquet') LIMIT {n})"
-_REPORTS = """(SELECT report_text AS text FROM read_parquet('{data}/vaers_reports.parquet')
-     WHERE length(report_text) BETWEEN 1200 AND 2000 LIMIT {n})"""
+# Twelve reports one after the other, some 1,600 characters.
+_REPORTS = """(SELECT string_agg(report_text, ' ' ORDER BY report_id) AS text FROM
+     (SELECT report_id, report_text, row_number() OVER (ORDER BY report_id) // 12 AS part
+      FROM read_parquet('{data}/vaers_reports.parquet')) GROUP BY part ORDER BY part LIMIT {n})"""
 _TERMS = "(SELECT reaction AS term FROM read_parquet('{data}/vaers_terms.parquet') ORDER BY n_reports DESC LIMIT 60)"
+_FEW_TERMS = _TERMS.replace("LIMIT 60", "LIMIT 15")
 _CLAIMS = "(SELECT DISTINCT claim FROM read_parquet('{data}/fever_pairs.parquet') ORDER BY 1 LIMIT {n})"
 _EVIDENCE = "(SELECT DISTINCT evidence FROM read_parquet('{data}/fever_pairs.parquet') ORDER BY 1 LIMIT 20)"
 _BANKING = "(SELECT text FROM read_parquet('{data}/banking77.parquet') LIMIT {n})"
@@ -42,15 +45,20 @@ _SHOTS = ", ".join(
     )
 )
 _INTENTS = ["card lost", "card payment", "exchange rate", "transfer", "top up", "verify identity", "refund", "cash withdrawal"]
+_CONDITIONS = [
+    f"AI_FILTER('Is it {what}?', text)" for what in ("about hardware", "urgent", "a request", "written by a manager")
+]
+_MENTIONS = "AI_JOIN(PROMPT('Report {0} mentions the reaction {1}', r.text, a.term))"
+_CAUSED = "AI_JOIN(PROMPT('In report {0} a vaccine caused {1}', r.text, b.term))"
+_BEFORE = "AI_JOIN(PROMPT('The patient of report {0} had {1} before', r.text, c.term))"
 
 TREES = (
     Tree("short filter", f"""SELECT count(*) FROM {_BANKING}
         WHERE AI_FILTER('Does the customer ask about a card?', text)""", 2_000),
     Tree("few shots", f"""SELECT count(*) FROM {_BANKING}
         WHERE AI_FILTER('Does the customer ask about a card?', text, {{'examples': [{_SHOTS}]}})""", 2_000),
-    Tree("filter chain", f"""SELECT count(*) FROM {_TICKETS}
-        WHERE AI_FILTER('Is it about hardware?', text) AND AI_FILTER('Is it urgent?', text)
-        AND AI_FILTER('Is it a request?', text)""", 400),
+    *(Tree(f"chain of {count}", f"SELECT count(*) FROM {_TICKETS} WHERE {' AND '.join(_CONDITIONS[:count])}", 400)
+      for count in (1, 2, 3, 4)),
     Tree("long filter", f"SELECT count(*) FROM {_REPORTS} WHERE AI_FILTER('Did the patient see a doctor?', text)", 200),
     Tree("second question", f"""SELECT AI_FILTER('Did the patient see a doctor?', text), AI_FILTER('Was it a fever?', text)
         FROM {_REPORTS}""", 100),
@@ -59,11 +67,18 @@ TREES = (
     Tree("filter, join", f"""SELECT count(*) FROM {_REPORTS} r JOIN {_TERMS} t
         ON AI_JOIN(PROMPT('Report {{0}} mentions the reaction {{1}}', r.text, t.term))
         WHERE AI_FILTER('Was the patient a woman?', r.text)""", 40),
+    Tree("two joins", f"""WITH t AS {_FEW_TERMS} SELECT count(*) FROM {_REPORTS} r
+        JOIN t a ON {_MENTIONS} JOIN t b ON {_CAUSED}""", 20),
+    Tree("three joins", f"""WITH t AS {_FEW_TERMS} SELECT count(*) FROM {_REPORTS} r
+        JOIN t a ON {_MENTIONS} JOIN t b ON {_CAUSED} JOIN t c ON {_BEFORE}""", 20),
     Tree("claims and evidence", f"""SELECT count(*) FROM {_CLAIMS} c JOIN {_EVIDENCE} e
         ON AI_JOIN(PROMPT('The evidence {{0}} supports the claim {{1}}', e.evidence, c.claim))
         WHERE AI_FILTER('Is it about a person?', c.claim) AND AI_FILTER('Is it about a person?', e.evidence)""", 60),
     Tree("same sentiment", f"""WITH m AS {_MOVIES} SELECT count(*) FROM m a JOIN m b ON a.text < b.text
         AND AI_JOIN(PROMPT('{{0}} and {{1}} have the same sentiment', a.text, b.text))""", 30),
+    Tree("both aliases", f"""WITH m AS {_MOVIES} SELECT count(*) FROM m a JOIN m b ON a.text < b.text
+        AND AI_JOIN(PROMPT('{{0}} and {{1}} are about the same thing', a.text, b.text))
+        WHERE AI_FILTER('Is it about food?', a.text) AND AI_FILTER('Is it about food?', b.text)""", 30),
     Tree("classify", f"SELECT AI_CLASSIFY(text, {_INTENTS!r}) AS c, count(*) FROM {_BANKING} GROUP BY 1", 600),
     Tree("growing traces", """SELECT count(*) FROM (SELECT transcript[:step * 1200] AS text FROM
         (SELECT transcript FROM read_parquet('{data}/agent_traces.parquet') LIMIT 3), range(1, {n}) r(step))

@@ -62,7 +62,7 @@ def pull(name: str, *, mirror: str | None, models_path: str | None, progress: Pr
     workspace = Path(tempfile.mkdtemp(prefix=".pull-", dir=target.parent))
     try:
         gguf = workspace / artefact.filename
-        _fetch(artefact, gguf, mirror, models_path, progress)
+        fetch(artefact, gguf, mirror, models_path, progress)
         progress(f"{name}: converting", 0, 0)
         convert(gguf, artefact.sha256, target, name)
     except OSError as error:
@@ -72,7 +72,7 @@ def pull(name: str, *, mirror: str | None, models_path: str | None, progress: Pr
     return read_folder(target)
 
 
-def _fetch(artefact: Artefact, gguf: Path, mirror: str | None, models_path: str | None, progress: Progress) -> None:
+def fetch(artefact: Artefact, gguf: Path, mirror: str | None, models_path: str | None, progress: Progress) -> None:
     """Puts the verified artefact at `gguf`, from the first source that has it."""
     for place in artefact_places(models_path):
         if isinstance(place, str):
