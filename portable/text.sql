@@ -6,7 +6,7 @@
 #}
 {% macro known_options(macro, options) -%}
     {%- set known = ['threshold', 'selectivity', 'anchor', 'model', 'examples', 'instructions', 'on_overlong', 'max_error_ratio',
-        'output_mode', 'symmetric', 'order'] -%}
+        'output_mode', 'symmetric', 'order', 'rewrite'] -%}
     {%- for name in options if name not in known -%}
         {{ exceptions.raise_compiler_error(macro ~ ' has no option ' ~ name ~ '. Known options: ' ~ known | join(', ') ~ '.') }}
     {%- endfor -%}

@@ -110,6 +110,20 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """An operand of an AND or OR that is asked before a call of another: where it decides the whole, the call is needless."""
+
+    start: int  # character span
+    end: int
+    decides: str  # the test that it then meets: IS TRUE of an OR, IS FALSE of an AND; IS NOT TRUE where NULL is as good
+
+    @property
+    def waits(self) -> bool:
+        """Whether what nobody has answered yet must be told from what is settled: both are NULL."""
+        return self.decides != "IS NOT TRUE"
+
+
+@dataclass(frozen=True)
 class AiCall:
     """One AI call in a statement."""
 
@@ -121,10 +135,13 @@ class AiCall:
     end: int
     guard: str = ""  # SQL that is TRUE where SQL would look at this call; empty = always
     reached: tuple[Reached, ...] = ()  # conditions that must be TRUE of a row before it reaches the call
-    unless: tuple[tuple[int, int], ...] = ()  # spans of conditions of which none may be known to be FALSE
+    after: tuple[int, ...] = ()  # indexes of conditions on its rows: those that are answered before rounds must be TRUE
+    turns: tuple[Turn, ...] = ()  # what is asked before, in this order; none of it may decide
+    unless: tuple[Turn, ...] = ()  # what comes beside or after, and may be known already to decide
     beside: tuple[int, ...] = ()  # indexes of calls that are looked up wherever this one is
     depends: tuple[str, ...] = ()  # SQL: what keeps the call above joins, such as a column of every other relation
     level: int = 0  # 0 is asked first; a call waits for the calls of lower levels
     group: tuple[str, ...] | None = None  # SQL: rows with these columns equal need one TRUE among them; None: every row counts
     labels_argument: str = ""  # SQL of a column of lists that holds each row's labels; empty = constant labels
+    chosen: str = ""  # SQL of a text: the call is whether that is the label; empty = it is the answer itself
     warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -49,7 +49,7 @@ class StatementRun:
     def __init__(self, services: Services, cursor: Recorder, query: Query, answering: Answering) -> None:
         self._services = services
         self._cursor = cursor
-        self._query = query = settled(query, self._columns_of)
+        self._query = query = settled(query, self._columns_of, self._texts_of)
         self._deliver = cursor.deliver
         self._tables = f"__quail_answers_{next(_numbers)}"
         self._plan = self._planned(Statistics.of(query))
@@ -174,6 +174,13 @@ class StatementRun:
         """The columns of a part of the query; none when it cannot stand alone."""
         try:
             return self._cursor.sql(sql).columns
+        except duckdb.Error:
+            return []
+
+    def _texts_of(self, sql: str) -> list[str]:
+        """The rows of a part of the query that has one column; none when it cannot stand alone."""
+        try:
+            return [text for (text,) in self._cursor.execute(sql).fetchall()]
         except duckdb.Error:
             return []
 

@@ -1,8 +1,8 @@
 """Statistics of a statement, measured before it is planned: counts by DuckDB, selectivities by asking a sample of the rows.
 
-Only ANDs of which more than one condition asks are looked at: nothing else has an order to choose. A sample is uniform over the
-different inputs, and the same whenever the rows are. Its answers are kept like all others, so of what is asked for it only that
-is lost which the chosen order would not have asked.
+Only ANDs and ORs of which more than one condition asks are looked at: nothing else has an order to choose. A sample is uniform
+over the different inputs, and the same whenever the rows are. Its answers are kept like all others, so of what is asked for it
+only that is lost which the chosen order would not have asked.
 """
 
 from __future__ import annotations
@@ -55,20 +55,21 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
     known = Statistics.of(query)
     if "order_joins" not in disabled:
         known = replace(known, joins=_count_joins(query, cursor))
-    if "order_conjuncts" in disabled:
-        return known
     calls, conjunctions = list(known.calls), list(known.conjunctions)
     for number, conjunction in enumerate(query.conjunctions):
-        if _has_choice(query, conjunction):
+        rule = "order_conjuncts" if conjunction.whole else "order_disjuncts"
+        if rule not in disabled and _has_choice(query, conjunction):
             rows = _count(query, conjunction, cursor, calls)
             indexes = [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
             _remember(indexes, query, inquiries, calls, selectivities=True)
+            _take_over(indexes, inquiries, calls)
             selectivities = replace(known, calls=tuple(calls)).of_order(conjunction.conjuncts).selectivities
             found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED), selectivities=selectivities)
             begins = not replace(known, calls=tuple(calls)).were_asked(indexes)
             sampled = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples and begins else found
             conjunctions[number] = sampled
-    _look_at_joins(query, cursor, inquiries, calls, samples)
+    if "order_conjuncts" not in disabled:
+        _look_at_joins(query, cursor, inquiries, calls, samples)
     if "ask_together" not in disabled:
         _look_at_prompts(query, inquiries, calls, conjunctions)
     return replace(known, calls=tuple(calls), conjunctions=tuple(conjunctions))
@@ -139,6 +140,14 @@ def _remember(
         calls[i] = replace(calls[i], known=answers)
 
 
+def _take_over(indexes: Sequence[int], inquiries: Inquiries, calls: list[CallStatistics]) -> None:
+    """Fills in the selectivities of conditions that the sample of another AND or OR was asked."""
+    for i in indexes:
+        inputs, true = inquiries.look_ups.inputs(i), inquiries.look_ups.true(i)
+        if inputs >= _LEAST_ROWS and true is not None and calls[i].selectivity.source is not Source.HINTED:
+            calls[i] = replace(calls[i], selectivity=Estimate(true / inputs, Source.MEASURED))
+
+
 def _look_at_prompts(
     query: Query, inquiries: Inquiries, calls: list[CallStatistics], conjunctions: Sequence[ConjunctionStatistics]
 ) -> None:
@@ -160,10 +169,12 @@ def _reads_one_text(query: Query, index: int) -> bool:
 
 
 def _has_choice(query: Query, conjunction: Conjunction) -> bool:
-    """Whether the order of an AND is ours to choose, and its rows can be listed."""
-    calls = [query.calls[i] for conjunct in conjunction.conjuncts for i in conjunct.calls]
+    """Whether the order of an AND or OR is ours to choose, and its rows can be listed."""
+    indexes = [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+    calls = [query.calls[i] for i in indexes]
     inside = any(one.start < other.start and other.end <= one.end for one in calls for other in calls)
-    stops = query.limit is not None and bool(query.limit.conjuncts) and not query.written  # asks as it goes
+    limit = query.limit if not query.written else None  # asks as it goes
+    stops = limit is not None and (bool(limit.conjuncts) or not set(limit.calls).isdisjoint(indexes))
     return conjunction.space is not None and not (inside or stops or any(call.options.order for call in calls))
 
 

@@ -16,10 +16,11 @@ from quail_engine.lookups.digests import Digests, Positions, digests_of
 from quail_engine.lookups.inquiry import Inquiry
 from quail_engine.lookups.values import labels_of, least_margin, sql_value
 from quail_engine.settings import Settings
-from quail_engine.sql import BESIDE, KNOWN
+from quail_engine.sql import BEFORE, BESIDE, KNOWN
 
 GroupKey = tuple[str | None, ...]
 
+_ELSEWHERE = (KNOWN, BESIDE, BEFORE)  # than where the call stands
 _NOTHING = np.empty(0, np.int64)
 _numbers = itertools.count()
 _by_tag: dict[str, LookUp] = {}  # DuckDB's functions are the database's, not a session's, so their tags are the process's
@@ -196,8 +197,8 @@ class StatementLookUps:
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
             _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), grouped)
-            _by_tag[tag + BESIDE] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
-            _by_tag[tag + KNOWN] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
+            for place in _ELSEWHERE:
+                _by_tag[tag + place] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
             self._look_ups[same] = tag
         return self._look_ups[same]
 
@@ -231,6 +232,7 @@ class StatementLookUps:
         for tag in set(self.tags):
             yield tag, _by_tag[tag]
             yield tag, _by_tag[tag + BESIDE]
+            yield tag, _by_tag[tag + BEFORE]
 
     def missing(self) -> list[Inquiry]:
         return [inquiry for inquiry in self.inquiries.values() if inquiry.waits]
@@ -264,6 +266,5 @@ class StatementLookUps:
         for inquiry in self.inquiries.values():
             inquiry.missing.close()  # of a round that was refused
         for tag in set(self.tags):
-            _by_tag.pop(tag, None)
-            _by_tag.pop(tag + KNOWN, None)
-            _by_tag.pop(tag + BESIDE, None)
+            for place in ("", *_ELSEWHERE):
+                _by_tag.pop(tag + place, None)

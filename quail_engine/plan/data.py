@@ -63,7 +63,8 @@ def _(node: FirstRowsNode) -> dict[str, Any]:
 def _(node: RoundsNode) -> dict[str, Any]:
     orders = [[list(condition) for condition in order] for order in node.orders]
     together, calls = [as_data(step) for step in node.together], [as_data(call) for call in node.calls]
-    return {"operator": "Rounds", "levels": node.levels, "orders": orders, "together": together, "calls": calls}
+    lists = {"orders": orders, "passes": list(node.passes), "together": together, "calls": calls}
+    return {"operator": "Rounds", "levels": node.levels, **lists}
 
 
 @as_data.register
@@ -85,6 +86,7 @@ def _(call: CallNode) -> dict[str, Any]:
         "function": call.function,
         "question": call.question,
         "labels": call.labels or None,
+        "chosen": call.chosen or None,
         "model": call.model,
         "arguments": list(call.arguments),
         "anchor": call.anchor,

@@ -70,6 +70,7 @@ def _call_node(index: int, call: AiCall, model: str, counted: Counted) -> CallNo
         function=_FUNCTIONS[call.kind],
         question=call.question.title,
         labels=call.labels_argument,
+        chosen=call.chosen,
         model=call.options.model or model,
         arguments=call.arguments,
         guard=call.guard,
@@ -110,7 +111,8 @@ def _(rounds: Rounds, calls: Sequence[CallNode]) -> Iterator[Node]:
     if rounds.levels:
         by_level = tuple(sorted((calls[i] for i in rounds.calls), key=lambda call: call.level))
         orders = tuple(tuple(conjunct.calls for conjunct in order) for order in rounds.orders)
-        yield RoundsNode(rounds.levels, by_level, orders, tuple(map(_together, rounds.together)))
+        passes = tuple(order[0].passes.value for order in rounds.orders)
+        yield RoundsNode(rounds.levels, by_level, orders, tuple(map(_together, rounds.together)), passes)
 
 
 def _together(step: Together) -> TogetherNode:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from quail_engine.calls import AiCall, Kind
 from quail_engine.plan.join_counts import JoinCounts
-from quail_engine.sql import Conjunct, Order, Query
+from quail_engine.sql import Conjunct, Order, Passes, Query
 
 _MOST = 0.5  # of the inputs: rows that are new by then are asked in any order
 _ASSUMED_SELECTIVITY = 0.5  # says nothing about any call, and so puts none before another
@@ -58,14 +58,14 @@ class CallStatistics:
 
 @dataclass(frozen=True)
 class ConjunctionStatistics:
-    """Of the conditions of one AND, in the order of the text."""
+    """Of the conditions of one AND or OR, in the order of the text."""
 
-    selectivities: tuple[Estimate, ...]  # share of the rows for which each is TRUE
+    selectivities: tuple[Estimate, ...]  # share of rows that pass each: of an AND those where it is TRUE, of an OR the others
     rows: Estimate | None = None  # that the conditions are asked about; None: not counted
-    truths: tuple[tuple[bool, ...], ...] = ()  # of sampled rows: which conditions are TRUE
+    truths: tuple[tuple[bool, ...], ...] = ()  # of sampled rows: which conditions they pass
 
     def share(self, conjuncts: Sequence[int]) -> float:
-        """The share of rows for which all these conditions are TRUE.
+        """The share of rows that pass all these conditions.
 
         Those that a sample measured are taken together, as they may go together; all others are taken as independent.
         """
@@ -108,14 +108,30 @@ class Statistics:
 
 
 def _of_order(order: Order, calls: Sequence[CallStatistics]) -> ConjunctionStatistics:
-    return ConjunctionStatistics(tuple(_selectivity(conjunct, calls) for conjunct in order))
+    return ConjunctionStatistics(tuple(_passing(conjunct, calls) for conjunct in order))
+
+
+def _passing(conjunct: Conjunct, calls: Sequence[CallStatistics]) -> Estimate:
+    """The share of rows that go on to the next condition."""
+    true = _selectivity(conjunct, calls)
+    return _rest(true) if conjunct.passes is Passes.NOT_TRUE else true
 
 
 def _selectivity(conjunct: Conjunct, calls: Sequence[CallStatistics]) -> Estimate:
+    """The share of rows for which a condition is TRUE; what asks nothing beside its operands is taken as no matter."""
+    if conjunct.operands:
+        passing = [_passing(operand, calls) for operand in conjunct.operands]
+        weakest = max((estimate.source for estimate in passing), key=list(Source).index)
+        passed = Estimate(math.prod(estimate.value for estimate in passing), weakest)
+        return _rest(passed) if conjunct.operands[0].passes is Passes.NOT_TRUE else passed
     if conjunct.negated is None:
         return Estimate(_ASSUMED_SELECTIVITY, Source.ASSUMED)
     known = calls[conjunct.calls[0]].selectivity
-    return Estimate(1 - known.value, known.source) if conjunct.negated else known
+    return _rest(known) if conjunct.negated else known
+
+
+def _rest(share: Estimate) -> Estimate:
+    return Estimate(1 - share.value, share.source)
 
 
 def _hinted(call: AiCall) -> Estimate:

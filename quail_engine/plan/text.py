@@ -73,8 +73,9 @@ def _(node: RoundsNode) -> Iterator[str]:
         yield f"  level {call.level}: {_question(call)}"
         yield from _details(call)
     questions = {call.call: _question(call) for call in node.calls}
-    for order in node.orders:
-        yield f"  one after the other, each where those before it are TRUE: {_conditions(order, questions)}"
+    for order, passes in zip(node.orders, node.passes, strict=True):
+        open_ = passes.removeprefix("IS ").replace("NOT", "not")
+        yield f"  one after the other, each where those before it are {open_}: {_conditions(order, questions)}"
     for step in node.together:
         yield f"  of these asked together, as they share the text's KV: {_conditions(step.conditions, questions)}"
         tokens, apart = (_amounts((estimate, "tokens")) for estimate in (step.tokens_fresh, step.tokens_apart))
@@ -90,6 +91,8 @@ def _details(call: CallNode) -> Iterator[str]:
         yield f"    of {', '.join(map(shortened, call.arguments))}, each distinct input once"
     else:
         yield "    constant: asked once"
+    if call.chosen:
+        yield f"    rewritten from yes or no for each pair: TRUE where {call.chosen} is chosen"
     if call.guard:
         yield f"    only where {shortened(call.guard)}"
     if call.group is not None:

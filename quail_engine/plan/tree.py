@@ -69,6 +69,7 @@ class CallNode:
     depends: tuple[str, ...] = ()  # SQL: relations that are joined first
     level: int = 0
     anchor: int | None = None  # argument whose KV its partners share; None where one relation is read
+    chosen: str = ""  # SQL of a text that the call asks whether it is the chosen label: a pair's question, rewritten
     decision: str = ""  # what decides where the question has labelled rows
     same_as: int | None = None  # an earlier call that asks the same, and is counted there
     selectivity: Estimate | None = None  # share of inputs for which it is TRUE, as estimated; None: it is no condition
@@ -105,6 +106,7 @@ class RoundsNode:
     calls: tuple[CallNode, ...]  # in the order of their levels
     orders: tuple[tuple[tuple[int, ...], ...], ...]  # conditions, by the numbers of their calls, asked one after the other
     together: tuple[TogetherNode, ...] = ()
+    passes: tuple[str, ...] = ()  # for each order, what a condition must be for the next to be asked: IS TRUE, IS NOT TRUE, …
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """The SQL front end: the only package that knows SQL syntax. Text in, `Query` out, and text again with look-ups in it."""
 
-from quail_engine.sql.conjuncts import Conjunct, Conjunction, Order, RowSpace, ordered
+from quail_engine.sql.conjuncts import Conjunct, Conjunction, Order, Passes, RowSpace, ordered
 from quail_engine.sql.depends import PIN
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
 from quail_engine.sql.query import Query, analyze, settled
 from quail_engine.sql.render import (
+    BEFORE,
     BESIDE,
     KNOWN,
     LIST_LOOK_UP,
@@ -30,6 +31,7 @@ from quail_engine.sql.source import quoted
 from quail_engine.sql.statements import Form, Statement, contains_ai, meant, mentions_ai, misspelt, split
 
 __all__ = [
+    "BEFORE",
     "BESIDE",
     "KNOWN",
     "LIST_LOOK_UP",
@@ -41,6 +43,7 @@ __all__ = [
     "Form",
     "Order",
     "PairSpace",
+    "Passes",
     "Query",
     "RowLimit",
     "RowSpace",

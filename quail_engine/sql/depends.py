@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sqlglot
 from sqlglot import exp
 
-from quail_engine.sql.dialect import AiFunction
+from quail_engine.sql.dialect import AiFunction, QuailDialect
 from quail_engine.sql.guards import grouped
 from quail_engine.sql.scopes import Clause, Place, columns_outside, relations, table_of
 from quail_engine.sql.source import quoted
@@ -21,8 +22,8 @@ below the join, too, and one in a correlated subquery before any row outside is 
 _COMPARED = (exp.EQ, exp.NullSafeEQ)
 
 
-def depends_of(call: AiFunction, place: Place) -> tuple[str, ...]:
-    """One column of every relation joined in the scope that the call's own arguments do not surely read.
+def depends_of(call: AiFunction, place: Place, chosen: str = "") -> tuple[str, ...]:
+    """One column of every relation joined in the scope that the call's own arguments do not surely read, or its `chosen` text.
 
     In WHERE those columns of queries around that the scope reads. `PIN` is the last where keys of joins may be among them.
     """
@@ -37,6 +38,11 @@ def depends_of(call: AiFunction, place: Place) -> tuple[str, ...]:
         return ()
     names = _names(joined)
     read = {table_of(column) for column in call.find_all(exp.Column)}
+    read -= (
+        {table_of(column) for column in sqlglot.parse_one(chosen, dialect=QuailDialect).find_all(exp.Column)}
+        if chosen
+        else set()
+    )
     found = [_column_of(name, scope) for name in names if names.count(name) == 1 and name.lower() not in read]
     depends = [column for column in found if column]
     if place.clause is Clause.WHERE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -13,7 +13,7 @@ from quail_engine.sql.dialect import AiFunction, span
 from quail_engine.sql.examples import doubts, labelled_rows, parse_examples
 from quail_engine.sql.options import KNOWN, Given, parse_options, split_options
 from quail_engine.sql.source import Source
-from quail_engine.sql.template import parse_template, template_of_expression
+from quail_engine.sql.template import blank, parse_template, template_of_expression
 
 _KINDS = {
     "AI_FILTER": Kind.FILTER,
@@ -80,8 +80,25 @@ def _judge(
             f"AI_JOIN compares the two sides of a join, and every column in it is of {'.'.join(side)}.",
             "a column of each side, AI_JOIN(PROMPT('Report {0} mentions {1}', a.text, b.term)), or AI_FILTER for one side",
         )
+    if given.rewritten:
+        return _choose(node, kind, prompt, given, source)
     question = _question(Task.JUDGE, prompt, (), given, ("true", "false"), node, source)
     return _call(node, kind, question, prompt, given)
+
+
+def _choose(node: AiFunction, kind: Kind, prompt: _Prompt, given: Given, source: Source) -> AiCall:
+    """A pair's question as a choice among the texts of its other side; `Choice` tells them when DuckDB can be asked."""
+    if kind is not Kind.FILTER or len(prompt.arguments) != 2:
+        pair = "AI_JOIN(PROMPT('Report {0} mentions {1}', a.text, b.term), {'rewrite': 'classify'})"
+        raise source.error_at(node, "The option rewrite is for a question about the two texts of a pair.", pair)
+    if given.examples or given.options.symmetric or given.options.threshold is not None:
+        lost = "threshold" if given.options.threshold is not None else "symmetric" if given.options.symmetric else "examples"
+        raise source.error_at(node, f"The option {lost} is of a question of yes or no, and rewrite makes a choice of it.")
+    question = _question(Task.JUDGE, prompt, (), given, (), node, source)
+    text, label = question.anchor, 1 - question.anchor
+    question = replace(question, task=Task.CLASSIFY, template=blank(prompt.template, label), anchor=0)
+    call = _call(node, Kind.CLASSIFY, question, _Prompt(question.template, (prompt.arguments[text],), prompt.warnings), given)
+    return replace(call, chosen=prompt.arguments[label])
 
 
 def _qualifiers(node: AiFunction) -> set[tuple[str, ...]]:
@@ -120,6 +137,10 @@ def _classify(
         )
     text = positional[0]
     # A literal alone is what is classified, not a question about nothing.
+    if given.rewritten:
+        raise source.error_at(
+            node, f"The option rewrite is for a question about the two texts of a pair, and {node.name} chooses."
+        )
     prompt = _prompt(text, source) if constant_text(text) is None else _Prompt(Template((0,)), (source.sql(text),))
     task = Task.TAG if given.multi else Task.CLASSIFY
     labels_node = positional[1]

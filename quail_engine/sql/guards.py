@@ -37,8 +37,8 @@ _Condition = tuple[exp.Expr, str]
 """A condition of a guard: the part of the query that it tests, and its SQL."""
 
 
-def guard_of(call: AiFunction, source: Source, asking: bool = False) -> str:
-    """The guard's SQL, built from the siblings that hold no AI call; empty when SQL always looks at the call.
+def guard_of(call: exp.Expr, source: Source, asking: bool = False) -> str:
+    """The guard's SQL, built from the siblings that hold no AI call; empty when SQL always looks at the call, or at what it is.
 
     With `asking`, earlier parts of a CASE, IF or COALESCE count even where they hold AI calls.
     """
@@ -80,7 +80,7 @@ def _of_outer_row(select: exp.Select, source: Source, asking: bool) -> Iterator[
         return
     names = set(map(name_of, relations(outer))) - names_inside(select)
     for part, sql in _up_to_clause(subquery, source, asking)[2]:
-        dropped = isinstance(part.parent, exp.And) and _at_root(part.parent)
+        dropped = isinstance(part.parent, exp.And) and at_root(part.parent)
         if not dropped and part.find(exp.Query) is None and all(table_of(c) in names for c in part.find_all(exp.Column)):
             yield sql
 
@@ -189,7 +189,7 @@ def _met_by_joins(select: exp.Select, source: Source) -> Iterator[tuple[Reached,
 def _conditions(child: exp.Expr, around: exp.Expr, source: Source, asking: bool) -> Iterator[_Condition]:
     """What `around` says about when its part `child` is looked at."""
     if isinstance(around, exp.And):
-        test = "IS TRUE" if _at_root(around) else "IS NOT FALSE"
+        test = "IS TRUE" if at_root(around) else "IS NOT FALSE"
         yield from ((s, f"({source.sql(s)}) {test}") for s in _siblings(child, around, exp.And))
     elif isinstance(around, exp.Or):
         yield from ((s, f"({source.sql(s)}) IS NOT TRUE") for s in _siblings(child, around, exp.Or))
@@ -236,7 +236,7 @@ def _held(branch: exp.If, test: str, source: Source, asking: bool) -> Iterator[_
             yield subject, f"(({source.sql(subject)}) = ({condition})) {test}"
 
 
-def _at_root(node: exp.Expr) -> bool:
+def at_root(node: exp.Expr) -> bool:
     """Whether an AND is the condition of its clause itself, so that what is not TRUE is dropped."""
     around = node.parent
     while isinstance(around, (exp.And, exp.Paren)):

@@ -17,12 +17,11 @@ from quail_engine.sql.aliases import is_within, item_of
 from quail_engine.sql.conjuncts import Conjunct, conjunct_of
 from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped, guard_of
+from quail_engine.sql.junctions import is_monotone
 from quail_engine.sql.pairs import joins_only_drop
 from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
-# NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
-_MONOTONE = (exp.And, exp.Or, exp.Not, exp.Paren, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between)
 _PASSES_ON = ("expressions", "from_", "with_")
 _CUTS = ("limit", "offset")
 _ALL_ROWS = ("group", "having", "distinct", "sample")
@@ -265,16 +264,7 @@ def _conjuncts(select: exp.Select, nodes: Sequence[AiFunction]) -> tuple[Conjunc
     found = []
     for part in (operand for condition in conditions for operand in operands(condition, exp.And) if holds_ai(operand)):
         named = any(holds_ai(item_of(column)) for column in part.find_all(exp.Column))
-        if named or not has_span(part) or not all(_monotone(node, part) for node in part.find_all(AiFunction)):
+        if named or not has_span(part) or not all(is_monotone(node, part) for node in part.find_all(AiFunction)):
             return None
         found.append(conjunct_of(part, nodes))
     return tuple(found)
-
-
-def _monotone(node: AiFunction, conjunct: exp.Expr) -> bool:
-    around: exp.Expr | None = node
-    while around is not conjunct and around is not None:
-        around = around.parent
-        if not isinstance(around, _MONOTONE):
-            return False
-    return True

@@ -15,13 +15,14 @@ from quail_engine.sql.source import Source
 
 KNOWN = (
     "threshold", "selectivity", "anchor", "model", "examples", "instructions", "on_overlong", "max_error_ratio",
-    "output_mode", "symmetric", "order",
+    "output_mode", "symmetric", "order", "rewrite",
 )  # fmt: skip
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_overlong": ("null", "error", "truncate"),
     "output_mode": ("single", "multi"),
     "order": ("as_written",),
+    "rewrite": ("classify",),
 }
 _SHARES = ("threshold", "selectivity", "max_error_ratio")
 
@@ -35,6 +36,7 @@ class Given:
     instructions: str
     examples: tuple[Any, ...]  # as written; `sql.examples` checks them once the prompt is known
     multi: bool  # output_mode 'multi'
+    rewritten: bool  # rewrite 'classify'
     examples_at: exp.Expr | None  # where they are written
 
 
@@ -45,6 +47,13 @@ def split_options(arguments: Sequence[exp.Expr]) -> tuple[list[exp.Expr], list[e
     if len(positional) > 1 and isinstance(positional[-1], exp.Struct):
         return positional[:-1], [positional[-1], *named]
     return positional, named
+
+
+def chooses(arguments: Sequence[exp.Expr]) -> bool:
+    """Whether a call's arguments have the option `rewrite`, whatever its value."""
+    structs = (node for node in split_options(arguments)[1])
+    entries = (entry for node in structs for entry in (node.expressions if isinstance(node, exp.Struct) else [node]))
+    return any(isinstance(entry, ENTRIES) and key_name(entry.this) == "rewrite" for entry in entries)
 
 
 def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
@@ -72,6 +81,7 @@ def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
         instructions=values.get("instructions", ""),
         examples=tuple(values.get("examples") or ()),
         multi=values.get("output_mode") == "multi",
+        rewritten=values.get("rewrite") == "classify",
         examples_at=examples_at,
     )
 

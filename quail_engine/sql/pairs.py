@@ -20,7 +20,7 @@ from quail_engine.calls import AiCall, Kind
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.dialect import AiFunction, QuailDialect, has_span, span
 from quail_engine.sql.joins import Joins, find_joins
-from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
+from quail_engine.sql.scopes import Clause, Place, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
 
@@ -50,6 +50,9 @@ def find_pair_spaces(
         for i, (node, call, stops) in enumerate(zip(nodes, calls, grouped, strict=True))
     ]
     scopes = {space.call: place_of(node).scope for node, space in spaces if space is not None}
+    for i, (node, call) in enumerate(zip(nodes, calls, strict=True)):
+        if call.chosen and is_conjunct(node, place := place_of(node)):  # asked later, whatever its level
+            scopes[i] = place.scope
 
     def independent(call: int) -> bool:
         before = (i for i, other in enumerate(calls) if other.level < calls[call].level)
@@ -170,6 +173,13 @@ def _of_joins(select: exp.Select) -> Iterator[exp.Column]:
     """The columns in FROM and WHERE."""
     parts = [select.args.get("from_"), select.args.get("where"), *(select.args.get("joins") or ())]
     return (column for part in parts if part is not None for column in part.find_all(exp.Column))
+
+
+def is_conjunct(node: AiFunction, place: Place) -> bool:
+    """Whether rows, or pairs of an inner join, are dropped where a call is not TRUE."""
+    inner = place.join is None or is_inner(place.join)
+    condition = _condition_of(place.clause, place.join, place.scope) if isinstance(place.scope, exp.Select) else None
+    return inner and condition is not None and any(node is operand for operand in operands(condition, exp.And))
 
 
 def _condition_of(clause: Clause, join: exp.Join | None, select: exp.Select) -> exp.Expr | None:

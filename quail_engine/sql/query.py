@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from quail_engine.calls import AiCall
 from quail_engine.errors import SqlError, UnreadableError
 from quail_engine.sql.aliases import note_aliases
+from quail_engine.sql.choices import Choice, after_filters, choice_of
 from quail_engine.sql.conjuncts import Conjunction, find_conjunctions
 from quail_engine.sql.depends import depends_of
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
@@ -22,6 +23,7 @@ from quail_engine.sql.dml import select_for, writes_in_place
 from quail_engine.sql.existence import Group, group_of
 from quail_engine.sql.extract import extract_call
 from quail_engine.sql.guards import guard_of, reached_of
+from quail_engine.sql.junctions import find_junctions
 from quail_engine.sql.levels import level_calls
 from quail_engine.sql.limit import RowLimit, find_limit
 from quail_engine.sql.pairs import PairSpace, find_pair_spaces
@@ -47,9 +49,10 @@ class Query:
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
     pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
-    conjunctions: tuple[Conjunction, ...]  # the ANDs of which several conditions ask, in text order
+    conjunctions: tuple[Conjunction, ...]  # the ANDs and ORs of which several conditions ask; those of whole clauses first
     limit: RowLimit | None  # the query may stop as soon as it has this many rows
     groups: tuple[Group | None, ...]  # for each call, what names its group; `settled` tells the calls, when DuckDB can be asked
+    choices: tuple[Choice | None, ...]  # for each call that is rewritten as a choice, where its labels come from; the same
     empty: bool  # LIMIT 0 or WHERE FALSE outermost: nothing is asked
 
     @property
@@ -82,12 +85,16 @@ def analyze(text: str, statement: Statement) -> Query:
             sys.setrecursionlimit(before)
 
 
-def settled(query: Query, columns_of: Callable[[str], Sequence[str]]) -> Query:
-    """The query with each group named by the columns that name it. `columns_of` gives the columns of a query."""
-    calls = (
-        replace(call, group=group.settled(columns_of) if group else None)
-        for call, group in zip(query.calls, query.groups, strict=True)
-    )
+def settled(query: Query, columns_of: Callable[[str], Sequence[str]], texts_of: Callable[[str], Sequence[str]]) -> Query:
+    """The query with each group named by the columns that name it, and the labels of what is rewritten as a choice.
+
+    `columns_of` gives the columns of a query, `texts_of` the rows of one that has one column. Raises SqlError for a choice
+    among too many labels or too few.
+    """
+    calls = []
+    for call, group, choice in zip(query.calls, query.groups, query.choices, strict=True):
+        question = replace(call.question, labels=choice.labels(texts_of, query.source)) if choice else call.question
+        calls.append(replace(call, question=question, group=group.settled(columns_of) if group else None))
     return replace(query, calls=tuple(calls))
 
 
@@ -116,6 +123,11 @@ def _analyze(text: str, statement: Statement) -> Query:
     if limit is not None:  # a row of which only some conditions are known is a candidate, and no condition waits for another
         calls = tuple(replace(call, reached=()) if i in limit.calls else call for i, call in enumerate(calls))
     groups = tuple(group_of(node, place_of(node), source) for node in nodes)
+    stop_early = [group is not None for group in groups]
+    spaces = find_pair_spaces(nodes, calls, stop_early, source)
+    filters = [(nodes[space.call], space) for space in spaces]
+    calls = tuple(after_filters(call, node, filters) for call, node in zip(calls, nodes, strict=True))
+    chosen = zip(nodes, calls, stop_early, strict=True)
     return Query(
         source=source,
         form=statement.form,
@@ -126,10 +138,11 @@ def _analyze(text: str, statement: Statement) -> Query:
         replaced=tuple(token.text for token in statement.replaced if token.token_type is not TokenType.DOT),
         calls=calls,
         groups=groups,
+        choices=tuple(choice_of(node, call, place_of(node), stops, source) for node, call, stops in chosen),
         unnamed=_unnamed(tree),
         fences=_fences(tree),
-        pair_spaces=find_pair_spaces(nodes, calls, [group is not None for group in groups], source),
-        conjunctions=find_conjunctions(tree, nodes),
+        pair_spaces=spaces,
+        conjunctions=(*find_conjunctions(tree, nodes), *find_junctions(tree, nodes, stop_early, source)),
         limit=limit,
         empty=not source.written and _is_empty(tree),
     )
@@ -203,9 +216,9 @@ def _calls(tree: exp.Expr, nodes: list[AiFunction], source: Source) -> tuple[AiC
         call = replace(
             found,
             warnings=(*found.warnings, *unlike_labels(node, found)),
-            guard=guard_of(node, source),
+            guard=" AND ".join(filter(None, (guard_of(node, source), f"({found.chosen}) IS NOT NULL" if found.chosen else ""))),
             reached=reached_of(node, place, source),
-            depends=depends_of(node, place),
+            depends=depends_of(node, place, found.chosen),
         )
         key = (id(place.scope), *_identity(replace(call, guard="", depends=()), node, source))
         if place.clause is Clause.GROUP:

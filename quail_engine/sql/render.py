@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 
-from quail_engine.calls import AiCall, Kind, Task
+from quail_engine.calls import AiCall, Kind, Task, Turn
 from quail_engine.sql.conjuncts import Conjunction, RowSpace
 from quail_engine.sql.joins import Joins
 from quail_engine.sql.limit import RowLimit, Shown
@@ -30,6 +30,9 @@ KNOWN = "_known"
 
 BESIDE = "_beside"
 """Behind a tag: the same look-up, where it stands inside of another one."""
+
+BEFORE = "_before"
+"""Behind a tag: the same look-up, in what another one waits for; the rows that it meets there are met before."""
 
 OPEN = "__quail_open"
 """TRUE where a look-up would answer NULL because nobody has asked yet."""
@@ -123,17 +126,19 @@ def render_written(query: Query, tags: Sequence[str]) -> str:
 def candidates_query(query: Query, limit: RowLimit, tags: Sequence[str], names: Sequence[str], rows: int) -> str:
     """The first `rows` rows of a limited query that are certain or still open, with what to ask about each.
 
-    Behind the query's own columns stand, for each deciding call, whether it is open (`OPEN`) and its arguments' texts.
+    Behind the query's own columns stand, for each deciding call, whether it is open (`OPEN`) where its condition is, and its
+    arguments' texts.
     """
     stands = _stands(query, tags, {})
-    optimistic = []
+    optimistic, columns = [], []
     for conjunct in limit.conjuncts:
         condition = _spliced(query, (conjunct.start, conjunct.end), stands)
-        unasked = " OR ".join(_open(query, i, tags) for i in conjunct.calls)
-        candidate = f"(({condition}) IS TRUE OR (({condition}) IS NULL AND ({unasked})))"
+        unasked = [_open(query, i, tags) for i in conjunct.calls]
+        candidate = f"(({condition}) IS TRUE OR (({condition}) IS NULL AND ({' OR '.join(unasked)})))"
         optimistic.append((conjunct.start, conjunct.end, candidate))
+        for i, open_ in zip(conjunct.calls, unasked, strict=True):
+            columns += [f"(({condition}) IS NULL AND {open_})" if len(unasked) > 1 else open_, *_inputs(query, i, tags)]
     others = {i: text for i, text in stands.items() if i not in limit.deciding}
-    columns = [column for i in limit.deciding for column in (_open(query, i, tags), *_inputs(query, i, tags))]
     edits = [*_replaced(query, others), *optimistic, *_completed(query, names)]
     edits += _added(limit, columns)
     return f"{_edited(query.text, (0, limit.cut[0]), edits)} LIMIT {rows} {query.text[limit.cut[1] :]}"
@@ -257,9 +262,9 @@ def threshold_query(query: Query, conjunction: Conjunction, rows: int) -> str:
 
 
 def sample_query(query: Query, conjunction: Conjunction, threshold: int, tags: Sequence[str]) -> str:
-    """A query for the sample up to a hash: for each different input of an AND, which of the conditions are TRUE."""
+    """A query for the sample up to a hash: for each different input of an AND or OR, which of the conditions leave it open."""
     stands = {i: _look_up(query, i, tags) for i in _calls_of(conjunction)}
-    truths = ", ".join(f"({_spliced(query, conjunct.span, stands)}) IS TRUE" for conjunct in conjunction.conjuncts)
+    truths = ", ".join(f"({_spliced(query, c.span, stands)}) {c.passes.value}" for c in conjunction.conjuncts)
     hashed = _hash_of_inputs(query, conjunction)
     return _listed(query, conjunction.space, f"SELECT DISTINCT {hashed}, {truths}", f"{hashed} <= {threshold}")
 
@@ -280,7 +285,8 @@ def _listed(query: Query, space: RowSpace | None, select: str, *conditions: str)
     """A query over the rows of a space."""
     assert space is not None, "rows that cannot be listed"
     ctes = ", ".join(query.text[start:end] for start, end in space.ctes)
-    where = [*(f"({query.text[start:end]})" for start, end in space.conditions), *conditions]
+    guard = [f"({space.guard})"] if space.guard else []
+    where = [*(f"({query.text[start:end]})" for start, end in space.conditions), *guard, *conditions]
     with_ = f"WITH {ctes} " if ctes else ""
     return f"{with_}{select} {query.text[slice(*space.source)]}{' WHERE ' if where else ''}{' AND '.join(where)}"
 
@@ -318,7 +324,12 @@ def _is_inside_another(query: Query, index: int) -> bool:
 
 def _look_up(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str] = MappingProxyType({})) -> str:
     inputs = _look_up_inputs(query, index, tags, tables)
-    return _call_of(_function(query, index), tags[index], inputs)
+    return _compared(query.calls[index], _call_of(_function(query, index), tags[index], inputs))
+
+
+def _compared(call: AiCall, look_up: str) -> str:
+    """A look-up as the value of its call: where it chooses a label, whether that is the row's own."""
+    return f"({look_up} = {_text(call.chosen)})" if call.chosen else look_up
 
 
 def _open(query: Query, index: int, tags: Sequence[str]) -> str:
@@ -337,21 +348,55 @@ def _call_of(function: str, tag: str, arguments: Sequence[str]) -> str:
 def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> list[str]:
     call = query.calls[index]
     conditions = [call.guard] if call.guard else []
+    conditions += [_membership(query.calls[i], tables[i]) for i in call.after if i in tables]
     for reached in call.reached:
         inside = [i for i, c in enumerate(query.calls) if reached.start <= c.start and c.end <= reached.end]
         condition = _spliced(query, (reached.start, reached.end), {i: _stand_in(query, i, tags, tables) for i in inside})
         conditions.append(f"({reached.before}{condition}{reached.after}) IS TRUE")
-    conditions += [f"({_as_known(query, span, tags)}) IS NOT FALSE" for span in call.unless]
+    # What is known is shown, lest of two TRUE operands of an OR each made the other needless.
+    shown = f"{_known(query, index, tags)} IS NOT NULL" if call.unless else ""
+    for turn in call.unless:
+        decides = f"({_as_known(query, (turn.start, turn.end), tags)}) {turn.decides}"
+        conditions.append(f"(({decides}) IS NOT TRUE OR {shown})")
+    conditions += [_in_turn(query, call.turns, tags, tables)] if call.turns else []
     guard = f"({' AND '.join(conditions)})" if conditions else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
     beside = [_beside(query, i, tags, tables) for i in call.beside]
     return [guard, *call.depends, *beside, *group, *_inputs(query, index, tags)]
 
 
+def _in_turn(query: Query, turns: Sequence[Turn], tags: Sequence[str], tables: Mapping[int, str]) -> str:
+    """Whether nothing that comes before decides, one after the other: CASE looks at none of it behind what does.
+
+    So the look-ups in it need no guard for what comes before them, but for that inside of the same operand.
+    """
+    branches = []
+    for turn in turns:
+        part = turn.start, turn.end
+        alone = replace(query, calls=tuple(_within(call, part) for call in query.calls))
+        # DuckDB stops at what is not TRUE, and may meet what comes before there alone; else it meets it where it stands, too.
+        own = [_elsewhere(tag, BEFORE) for tag in tags] if turn.waits else tags
+        inside = [i for i, c in enumerate(query.calls) if turn.start <= c.start and c.end <= turn.end]
+        operand = _spliced(alone, part, {i: _stand_in(alone, i, own, tables) for i in inside})
+        waiting = [_open(alone, i, tags) for i in inside if turn.waits]
+        branches.append(f"WHEN {' OR '.join([f'({operand}) {turn.decides}', *waiting])} THEN FALSE")
+    return f"CASE {' '.join(branches)} ELSE TRUE END"
+
+
+def _within(call: AiCall, part: tuple[int, int]) -> AiCall:
+    """A call as it is looked up among the calls of one operand."""
+    return replace(call, turns=tuple(t for t in call.turns if part[0] <= t.start and t.end <= part[1]), beside=())
+
+
 def _beside(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> str:
     """A look-up inside of another one."""
     alone = replace(query, calls=tuple(replace(call, beside=()) for call in query.calls))
-    return _call_of(_function(query, index), tags[index] + BESIDE, _look_up_inputs(alone, index, tags, tables))
+    return _call_of(_function(query, index), _elsewhere(tags[index], BESIDE), _look_up_inputs(alone, index, tags, tables))
+
+
+def _elsewhere(tag: str, place: str) -> str:
+    """The name of a look-up at another place than its call's, from that or from its name in what another one waits for."""
+    return tag.removesuffix(BEFORE) + place
 
 
 def _as_known(query: Query, part: tuple[int, int], tags: Sequence[str]) -> str:
@@ -363,7 +408,8 @@ def _as_known(query: Query, part: tuple[int, int], tags: Sequence[str]) -> str:
 def _known(query: Query, index: int, tags: Sequence[str]) -> str:
     """What is known of a call's answer, whatever its turn."""
     guard = f"({query.calls[index].guard})" if query.calls[index].guard else "TRUE"
-    return _call_of(_function(query, index), tags[index] + KNOWN, [guard, *_inputs(query, index, tags)])
+    known = _call_of(_function(query, index), _elsewhere(tags[index], KNOWN), [guard, *_inputs(query, index, tags)])
+    return _compared(query.calls[index], known)
 
 
 def _inputs(query: Query, index: int, tags: Sequence[str]) -> list[str]:

@@ -115,3 +115,16 @@ def _pieces(node: exp.Expr) -> list[tuple[exp.Expr, bool]] | None:
     if isinstance(node, exp.Concat):
         return [(operand, True) for operand in node.expressions]
     return [(node, False)] if constant_text(node) is not None else None
+
+
+def blank(template: Template, argument: int) -> Template:
+    """A pair's template as a question about its other text, with a blank in place of this one."""
+    parts: list[str | int] = ["Fill in the blank: "]
+    for part in template.parts:
+        piece: str | int = "___" if part == argument else 0 if isinstance(part, int) else part
+        last = parts[-1]
+        if isinstance(piece, str) and isinstance(last, str):
+            parts[-1] = last + piece
+        else:
+            parts.append(piece)
+    return Template(tuple(parts))

@@ -19,19 +19,22 @@ from quail_engine.sql import Order
 
 
 def order_conjuncts(plan: LogicalPlan) -> LogicalPlan:
-    free = set(plan.rest.calls)
-    found = zip(plan.query.conjunctions, plan.statistics.conjunctions, strict=True)
-    orders = tuple(
-        ordered_conjuncts(plan, conjunction.conjuncts, known)
-        for conjunction, known in found
-        if free.issuperset(i for conjunct in conjunction.conjuncts for i in conjunct.calls)
-    )
     stop, is_free = plan.stop, False
     if stop is not None and len(stop.conjuncts) > 1:
         is_free = not _as_written(plan, stop.conjuncts)
         stop = replace(stop, conjuncts=ordered_conjuncts(plan, stop.conjuncts, plan.statistics.of_order(stop.conjuncts)))
-    rest = replace(plan.rest, orders=orders)
+    rest = replace(plan.rest, orders=orders_of(plan, whole=True))
     return replace(plan, conditions=_ordered_filters(plan), stop=stop, stop_is_free=is_free, rest=rest)
+
+
+def orders_of(plan: LogicalPlan, whole: bool) -> tuple[Order, ...]:
+    """The orders of ANDs that are `whole` conditions, or of ORs and ANDs inside of one, whose calls are answered in rounds."""
+    free = set(plan.rest.calls)
+    return tuple(
+        ordered_conjuncts(plan, conjunction.conjuncts, known)
+        for conjunction, known in zip(plan.query.conjunctions, plan.statistics.conjunctions, strict=True)
+        if conjunction.whole is whole and free.issuperset(i for conjunct in conjunction.conjuncts for i in conjunct.calls)
+    )
 
 
 def ordered_conjuncts(plan: LogicalPlan, order: Order, known: ConjunctionStatistics) -> Order:
