@@ -296,7 +296,10 @@ def test_few_rows_of_several_labels_are_shown(con: Connection) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([("a text", ["good", "great"])], "a list of those that apply of good, bad, about a film, never said"),
+        (
+            [("a text", ["good", "great"]), ("b", ["good"]), ("c", "great"), ("d", "maybe")],
+            r"a list of those that apply of good, bad, about a film, never said.*; of the others 2 are wrong, too\.",
+        ),
         ([(text, ["good"]) for text, _ in labelled(40)], r"All 40 examples have the answer \['good'\]"),
     ],
 )
@@ -304,6 +307,14 @@ def test_mistakes_in_rows_of_several_labels(con: Connection, rows: list[tuple[st
     with pytest.raises(QuailError, match=message):
         con.sql(f"select {tagged(rows)} from reviews")
     assert con.report.asked == 0
+
+
+def test_what_to_write_for_examples_of_another_form(con: Connection) -> None:
+    lists: list[tuple[str, object]] = [("a text", ["good"])]
+    with pytest.raises(QuailError, match=r"Write instead: 'output_mode': 'multi'"):
+        con.sql(f"select AI_CLASSIFY(body, ['good', 'bad'], {{'examples': {literal(lists)}}}) from reviews")
+    with pytest.raises(QuailError, match=r"in dbt \{\{ ai_examples\(ref"):
+        con.sql(f"select AI_FILTER('{QUESTION}', body, {{'examples': (select list(body) from reviews)}}) from reviews")
 
 
 def test_nothing_is_asked_of_labelled_rows_that_no_row_needs(con: Connection) -> None:

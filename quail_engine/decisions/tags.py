@@ -41,13 +41,13 @@ class TagRules:
     def __str__(self) -> str:
         kinds = Counter(rule.kind.value for rule in self.rules)
         won = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
-        accuracy, error, zero_shot = (
-            float(np.mean([getattr(rule, name) for rule in self.rules])) for name in ("accuracy", "error", "zero_shot_accuracy")
-        )  # the error is that of labels which are right on the same rows, so no less than the true one
+        names = ("accuracy", "error", "zero_shot_accuracy", "guessing")
+        # The error is that of labels which are right on the same rows, so no less than the true one.
+        accuracy, error, zero_shot, guessing = (float(np.mean([getattr(rule, name) for rule in self.rules])) for name in names)
         least = min(rule.accuracy for rule in self.rules)
         return (
             f"a rule a label fitted to {self.rows:,} labelled rows ({won}), CV accuracy {accuracy:.2f} ± {error:.2f} a label, "
-            f"the least {least:.2f}; zero-shot {zero_shot:.2f}"
+            f"the least {least:.2f}; zero-shot {zero_shot:.2f}, guessing {guessing:.2f}"
         )
 
     def to_bytes(self) -> bytes:

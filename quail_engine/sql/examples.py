@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlglot import exp
 
@@ -32,28 +33,42 @@ def parse_examples(given: Given, arguments: int, answers: Sequence[str], source:
         assert given.examples_at is not None, "examples are written somewhere"
         reason = "Examples are answered with the labels of the call, and this one takes its labels from a column."
         raise source.error_at(given.examples_at, reason, "the labels as a list, such as ['a', 'b']")
-    examples = []
-    for number, row in enumerate(given.examples):
-        inputs = row.get("input")
-        inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs or ())
-        answer = row.get("answer")
-        several = answer if given.multi and isinstance(answer, list) else [answer]
-        answered = [str(each).lower() if isinstance(each, bool) else str(each) for each in several]
-        texts = len(inputs) == arguments and all(isinstance(text, str) for text in inputs)
-        if set(row) != {"input", "answer"} or not texts or not set(answered) <= set(answers):
-            raise source.error_at(
-                _row_at(given, number),
-                f"An example has 'input' ({arguments} text{'s' if arguments != 1 else ''}) and 'answer' "
-                f"({'a list of those that apply' if given.multi else 'one'} of {', '.join(answers)}); this one is {row!r}.",
-                _AS_TRUTH if answered[0:1] and answered[0].lower() in _TRUTHS and "true" in answers else None,
-            )
-        examples.append((inputs, answered))
+    read = [_read(row, given, arguments, answers) for row in given.examples]
+    if wrong := [number for number, example in enumerate(read) if example is None]:
+        row, others = given.examples[wrong[0]], len(wrong) - 1
+        raise source.error_at(
+            _row_at(given, wrong[0]),
+            f"An example has 'input' ({arguments} text{'s' if arguments != 1 else ''}) and 'answer' "
+            f"({'a list of those that apply' if given.multi else 'one'} of {', '.join(answers)}); this one is {row!r}"
+            f"{f'; of the others {others:,} are wrong, too' if others else ''}.",
+            _instead(row.get("answer"), given, answers),
+        )
+    examples = [example for example in read if example]
     if not given.multi:
         return tuple(Example(inputs, answer) for inputs, (answer,) in examples)
     applying: dict[tuple[str, ...], set[str]] = {}
     for inputs, answered in examples:
         applying.setdefault(inputs, set()).update(answered)
     return tuple(Example(inputs, tuple(a for a in answers if a in labels)) for inputs, labels in applying.items())
+
+
+def _read(
+    row: dict[str, Any], given: Given, arguments: int, answers: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Texts and answers of a row as it is written; None where it has others than it must."""
+    inputs, answer = row.get("input"), row.get("answer")
+    inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs or ())
+    several = answer if given.multi and isinstance(answer, list) else [answer]
+    answered = tuple(str(each).lower() if isinstance(each, bool) else str(each) for each in several)
+    right = len(inputs) == arguments and all(isinstance(text, str) for text in inputs) and set(answered) <= set(answers)
+    return (inputs, answered) if right and set(row) == {"input", "answer"} else None
+
+
+def _instead(answer: Any, given: Given, answers: Sequence[str]) -> str | None:
+    """What to write in place of a wrong answer."""
+    if isinstance(answer, list) and not given.multi and "true" not in answers:
+        return "'output_mode': 'multi' beside the examples, where several labels may apply; else one label a row"
+    return _AS_TRUTH if str(answer).lower() in _TRUTHS and "true" in answers else None
 
 
 def _row_at(given: Given, number: int) -> exp.Expr:

@@ -24,6 +24,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ("as_written",),
     "rewrite": ("classify",),
 }
+_INSTEAD = {
+    "examples": "the rows themselves; in dbt {{ ai_examples(ref('gold'), text='body', label='is_spam') }} writes a table's"
+}
 _SHARES = ("threshold", "selectivity", "max_error_ratio")
 
 
@@ -72,7 +75,7 @@ def parse_options(nodes: Sequence[exp.Expr], source: Source) -> Given:
             try:
                 values[key] = constant_value(entry.expression)
             except NotConstantError as found:
-                raise source.error_at(found.node, f"Option {key!r} must be a constant.") from None
+                raise source.error_at(found.node, f"Option {key!r} must be a constant.", _INSTEAD.get(key)) from None
             _check(key, values[key], entry, source)
             examples_at = entry.expression if key == "examples" else examples_at
     return Given(
