@@ -11,7 +11,7 @@ Cases, and the target of each:
 * `long`: rows of 512 tokens, beside transformers (1.2x) and our floor
 * `second`: what a second filter over the same documents costs, as a share of the first (15 %); tokens and seconds
 * `traces`: agent traces that grow step by step; fresh tokens at most 1.05 times those of a trie over the requests
-* `rows`: 2,000 and 20,000 short rows, each in a process of its own: tokens/s and peak of memory. By default with `--layers 3`,
+* `rows`: 2,000 and 20,000 short rows, each in a process of its own: tokens/s and peak of memory. By default with `--layers 1`,
   for memory does not depend on their number; 0 takes all of the model's, and a quarter of an hour
 
 Everything of a case runs in turn, a first time that does not count and then `--repeats` times; medians of the turns' ratios are
@@ -35,11 +35,12 @@ from typing import Any
 import duckdb
 import torch
 
+import quail_engine
 from bench.engine import llama_baseline, transformers_baseline, unshared
 from bench.engine.floor import floor_seconds
 from bench.engine.measure import sample, tokens_of
 from bench.engine.paired import in_turn, ratios
-from bench.engine.recording import Asked, Recording, run
+from bench.engine.recording import UNBOUNDED, Asked, Recording, run
 from bench.memory import peak_mb
 from quail_engine.engine.local.rows import padded_rows
 from quail_engine.engine.local.weights import open_checkpoint
@@ -158,11 +159,9 @@ def some_rows(setup: Setup, count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         model = shallow(setup.folder, Path(folder) / "model", setup.layers) if setup.layers else setup.folder
         before = peak_mb()
-        import quail_engine
-
         with duckdb.connect() as database:
             database.execute("CREATE TABLE texts AS SELECT unnest($1) AS text", [texts])
-            with quail_engine.connect(database, model=str(model), answers={"mode": "off"}) as con:
+            with quail_engine.connect(database, model=str(model), **UNBOUNDED) as con:
                 con.sql("SELECT count(*) FROM texts WHERE AI_FILTER('Does the customer ask about a card?', text)")
                 report = con.report
     return {
@@ -253,7 +252,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--sample-tokens", type=int, default=4_000)
     parser.add_argument("--anchors", type=int, default=3)
     parser.add_argument("--rows", type=int, default=4, help="of 512 tokens")
-    parser.add_argument("--layers", type=int, default=3, help="of the model, in the case `rows`; 0: all")
+    parser.add_argument("--layers", type=int, default=1, help="of the model, in the case `rows`; 0: all")
     parser.add_argument("--gguf", type=Path, help="the weights for llama.cpp, if it is installed")
     parser.add_argument("--count", action="store_true", help="nothing is timed")
     parser.add_argument("--child-rows", type=int, help=argparse.SUPPRESS)

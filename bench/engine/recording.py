@@ -23,6 +23,9 @@ from quail_engine.prompts.request import Ids, Logits
 from quail_engine.report import RunReport
 from quail_engine.roofline import ASSUMED, Roofline
 
+UNBOUNDED: Mapping[str, Any] = {"answers": {"mode": "off"}, "max_requests": 10**9, "max_seconds": 10**9}
+"""Settings of a statement that is measured: nothing is recalled, and nothing refused."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -124,6 +127,6 @@ def run(
     with duckdb.connect() as database, recorded(counting) as recording:
         for name, texts in (tables or {}).items():
             database.register(name, pa.table({"text": list(texts)}))
-        with quail_engine.connect(database, model=model, answers={"mode": "off"}) as con:
+        with quail_engine.connect(database, model=model, **UNBOUNDED) as con:
             con.sql(sql)
             return recording, con.report

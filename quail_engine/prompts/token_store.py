@@ -7,13 +7,17 @@ ever reused with the tokenizer that made them. Ids are written in files of some 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from quail_engine.errors import EngineError
 from quail_engine.prompts.prompter import Prompter
@@ -24,6 +28,17 @@ _MEMORY_TOKENS = 1 << 22  # tokens that a store without a folder remembers, some
 _PLACES = 1 << 20  # texts whose place in a file is remembered, some 300 bytes each; then it begins anew
 _SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.uint32()))])
 _SUFFIX = ".arrow"
+
+
+class _Place(NamedTuple):
+    """Where a text's ids are: in the mapped column of a file."""
+
+    column: NDArray[np.uint32]
+    start: int
+    end: int
+
+    def read(self) -> Ids:
+        return tuple(self.column[self.start : self.end].tolist())
 
 
 class TokenStore:
@@ -37,7 +52,7 @@ class TokenStore:
     def __init__(self, folder: Path | None, keep: bool) -> None:
         self._folder = folder
         self._keep = keep
-        self._places: dict[str, dict[bytes, tuple[pa.ListArray, int]]] = {}  # tokenizer → text → where its ids are
+        self._places: dict[str, dict[bytes, _Place]] = {}  # tokenizer → text → where its ids are
         self._fresh: dict[str, dict[str, Ids]] = {}  # tokenizer → text → ids, not yet written
         self._fresh_tokens = 0
         self._lock = threading.Lock()
@@ -54,7 +69,7 @@ class TokenStore:
             self._fresh[tokenizer] = {}
         places, fresh = self._places[tokenizer], self._fresh[tokenizer]
         unknown = [text for text in dict.fromkeys(texts) if text not in fresh]
-        written = {text: _read(*places[d]) for text in unknown if (d := _digest(text)) in places} if places else {}
+        written = {text: places[d].read() for text in unknown if (d := _digest(text)) in places} if places else {}
         missing = [text for text in unknown if text not in written]
         encoded = dict(zip(missing, prompter.encode(missing), strict=True))
         fresh |= encoded
@@ -73,9 +88,9 @@ class TokenStore:
         self._places.clear()
         self._fresh.clear()
 
-    def _kept(self, tokenizer: str) -> dict[bytes, tuple[pa.ListArray, int]]:
+    def _kept(self, tokenizer: str) -> dict[bytes, _Place]:
         """What earlier stores left for a tokenizer. A file that cannot be read is left alone: its texts are encoded again."""
-        places: dict[bytes, tuple[pa.ListArray, int]] = {}
+        places: dict[bytes, _Place] = {}
         if not (self._folder and self._keep and self._folder.is_dir()):
             return places
         for path in sorted(self._folder.glob(f"{tokenizer}-*{_SUFFIX}")):
@@ -119,9 +134,9 @@ def _digest(text: str) -> bytes:
 
 def _write(path: Path, ids: dict[bytes, Ids]) -> None:
     """Writes a file that appears whole or not at all, readable by its owner only."""
-    batch = pa.record_batch(
-        [pa.array(ids.keys(), pa.binary(32)), pa.array(ids.values(), pa.list_(pa.uint32()))], schema=_SCHEMA
-    )
+    ends = np.cumsum([0, *map(len, ids.values())], dtype=np.int32)
+    column = np.fromiter(itertools.chain.from_iterable(ids.values()), np.uint32, int(ends[-1]))
+    batch = pa.record_batch([pa.array(ids, pa.binary(32)), pa.ListArray.from_arrays(ends, column)], schema=_SCHEMA)
     unfinished = path.with_suffix(".tmp")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
@@ -129,18 +144,15 @@ def _write(path: Path, ids: dict[bytes, Ids]) -> None:
     unfinished.replace(path)
 
 
-def _places(path: Path) -> dict[bytes, tuple[pa.ListArray, int]]:
+def _places(path: Path) -> dict[bytes, _Place]:
     """Text → its place in a file. The ids themselves stay on disk until they are read."""
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     if not table.schema.equals(_SCHEMA):
         raise pa.ArrowInvalid(f"{path} is not a token file")
-    places: dict[bytes, tuple[pa.ListArray, int]] = {}
+    places: dict[bytes, _Place] = {}
     for batch in table.to_batches():
         texts, ids = batch.columns
-        places.update((text, (ids, row)) for row, text in enumerate(texts.to_pylist()))
+        column, ends = ids.values.to_numpy(), ids.offsets.to_pylist()
+        spans = itertools.pairwise(ends)
+        places.update((text, _Place(column, *span)) for text, span in zip(texts.to_pylist(), spans, strict=True))
     return places
-
-
-def _read(ids: pa.ListArray, row: int) -> Ids:
-    start, end = ids.offsets[row].as_py(), ids.offsets[row + 1].as_py()
-    return tuple(ids.values[start:end].to_numpy().tolist())
