@@ -18,6 +18,7 @@ from quail_engine.answering import Tally
 from quail_engine.errors import QuailError
 from quail_engine.first_rows import ask_first_rows
 from quail_engine.inquiries import Inquiries
+from quail_engine.listed_conditions import ListedConditions
 from quail_engine.lookups import Inquiry
 from quail_engine.plan import AskStep, PhysicalPlan
 from quail_engine.sql import (
@@ -57,13 +58,14 @@ class QuestionCount:
 class Resolver:
     """The AI calls of one statement, answered step by step as its plan says."""
 
-    def __init__(self, cursor: Recorder, query: Query, plan: PhysicalPlan, inquiries: Inquiries) -> None:
+    def __init__(self, cursor: Recorder, query: Query, listed: ListedConditions, inquiries: Inquiries) -> None:
         self._cursor = cursor
+        self._listed = listed
+        plan = listed.plan
         # Each call with what it waits for.
         together = [step.conditions for step in plan.rounds.together]
         self.query = replace(query, calls=ordered(query.calls, plan.rounds.orders, together, plan.rounds.sampled))
         self._beside = [i for conditions in together for conjunct in conditions for i in conjunct.calls]
-        self._plan = plan
         self._limit = plan.first.limit if plan.first else None
         self._inquiries = inquiries
         self._look_ups = inquiries.look_ups
@@ -73,6 +75,11 @@ class Resolver:
         self._rows_met: dict[str, int] = {}  # on which a look-up stands, by tag
         self._shown_levels: set[int] = set()  # levels at which the result's rows were asked about
         self._known_first = False
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        """By what is known so far."""
+        return self._listed.plan
 
     @property
     def rows(self) -> int:
@@ -98,14 +105,14 @@ class Resolver:
         `names` are those of the query's unnamed items; `numbered` adds the column ROW, which holds the rows' order.
         """
         with self._answer_tables():
-            if self._plan.first and self._plan.first.limit.conjuncts:
-                self._candidates = ask_first_rows(self._plan.first, self.query, self._cursor, self._inquiries, names)
+            if self.plan.first and self.plan.first.limit.conjuncts:
+                self._candidates = ask_first_rows(self.plan.first, self.query, self._cursor, self._inquiries, names)
             self._rounds(names, numbered)
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
         """While a statement runs over answers that `resolve` gathered. It must not meet an input that it did not."""
-        self._look_ups.start(self._plan.rounds.levels)
+        self._look_ups.start(self.plan.rounds.levels)
         try:
             yield
         finally:
@@ -118,8 +125,8 @@ class Resolver:
         DuckDB may look at a higher call first, so that the rows of a lower one come only with its answers. A run in which
         calls of several levels miss something therefore asks nothing: the lowest of these levels comes again, alone.
         """
-        sql = render(self.query, self._inquiries.tags, self._plan.tables, names)
-        levels = self._plan.rounds.levels
+        sql = render(self.query, self._inquiries.tags, self.plan.tables, names)
+        levels = self.plan.rounds.levels
         last = max(0, levels - 1)
         level, settled = 0, levels == 0
         for turn in itertools.count():
@@ -158,7 +165,7 @@ class Resolver:
         Of conditions in an order the first run counts that met any: later ones meet them in the guards of others, too.
         """
         in_order = {
-            self._inquiries.tags[i] for order in self._plan.rounds.orders for condition in order for i in condition.calls
+            self._inquiries.tags[i] for order in self.plan.rounds.orders for condition in order for i in condition.calls
         }
         for tag, rows in self._look_ups.rows.items():
             met = self._rows_met.get(tag, 0)
@@ -166,7 +173,7 @@ class Resolver:
 
     def _keep(self, names: list[str], numbered: bool) -> None:
         """Makes the result table of what is known so far."""
-        sql = result_query(self.query, self._limit, self._inquiries.tags, self._plan.tables, names, self._known_first)
+        sql = result_query(self.query, self._limit, self._inquiries.tags, self.plan.tables, names, self._known_first)
         kept = f"SELECT *, row_number() OVER () AS {ROW} FROM ({sql})" if numbered else sql
         self._cursor.execute(f"CREATE OR REPLACE TEMP TABLE {RESULT} AS {kept}").fetchall()
         self._looked_up = self._look_ups.rows
@@ -213,7 +220,7 @@ class Resolver:
         """Asks each planned condition and registers its answers as a relation while the statement runs."""
         registered: list[str] = []
         try:
-            for step in self._plan.asks:
+            for step in self._listed.steps():
                 table = self._ask(step)
                 self._cursor.register(step.table.name, table)
                 registered.append(step.table.name)
@@ -228,4 +235,6 @@ class Resolver:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         self._joined[step.ask.call] = len(pairs)
-        return pairs.filter(pa.array(self._inquiries.true(step.ask.call, pairs)))
+        true = pairs.filter(pa.array(self._inquiries.true(step.ask.call, pairs)))
+        self._listed.answered(step.ask.call, len(pairs), len(true))
+        return true

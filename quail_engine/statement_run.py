@@ -18,11 +18,13 @@ from quail_engine.calls import AiCall
 from quail_engine.errors import EngineError, ModelError, QuailError
 from quail_engine.forecast import Supposing, layout_of
 from quail_engine.inquiries import Inquiries, Services
+from quail_engine.listed_conditions import ListedConditions
 from quail_engine.plan import (
     Counted,
     Estimate,
     Figures,
     Found,
+    LogicalPlan,
     PhysicalPlan,
     PlanTree,
     Source,
@@ -52,7 +54,7 @@ class StatementRun:
         self._query = query = settled(query, self._columns_of, self._texts_of)
         self._deliver = cursor.deliver
         self._tables = f"__quail_answers_{next(_numbers)}"
-        self._plan = self._planned(Statistics.of(query))
+        self._plan = self._lowered(self._planned(Statistics.of(query)))
         self._answering = answering
         self._inquiries = Inquiries(services, query, self._plan.apart, answering)
         self._counted: list[
@@ -122,17 +124,21 @@ class StatementRun:
     def close(self) -> None:
         self._inquiries.close()
 
-    def _planned(self, statistics: Statistics) -> PhysicalPlan:
-        return lower(optimize(build(self._query, statistics), self._services.settings.disable_rules), self._tables)
+    def _planned(self, statistics: Statistics) -> LogicalPlan:
+        return optimize(build(self._query, statistics), self._services.settings.disable_rules)
+
+    def _lowered(self, plan: LogicalPlan) -> PhysicalPlan:
+        return lower(plan, self._tables)
 
     def _resolver(self, samples: bool = True) -> Resolver:
         """What runs the plan that is made of the statement's own rows. For use inside of its transaction."""
         statistics = survey(self._query, self._cursor, self._inquiries, samples)
-        self._plan = self._planned(statistics)
         inputs = [call.inputs.value for call in statistics.calls if call.inputs is not None]
         if len(inputs) == len(set(self.tags)):  # all were counted, and no two calls ask the same
             self._bound = int(sum(inputs))
-        return Resolver(self._cursor, self._query, self._plan, self._inquiries)
+        listed = ListedConditions(self._planned(statistics), self._lowered, self._cursor, self._inquiries, supposed=not samples)
+        self._plan = listed.plan
+        return Resolver(self._cursor, self._query, listed, self._inquiries)
 
     def run(self) -> RunReport:
         for warning in dict.fromkeys(w for call in self._query.calls for w in call.warnings):
@@ -157,6 +163,7 @@ class StatementRun:
         with _transaction(self._cursor.cursor):
             resolver = self._resolver()
             resolver.resolve(names, self._numbered)
+            self._plan = resolver.plan
             self._counted, self._rows = resolver.counted(), resolver.rows
             rows = -1 if query.form in (Form.QUERY, Form.SUMMARIZE) else self._write(resolver)
         if query.form in (Form.QUERY, Form.SUMMARIZE):

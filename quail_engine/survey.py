@@ -100,7 +100,7 @@ def _count_joins(query: Query, cursor: Recorder) -> JoinCounts:
 def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: list[CallStatistics], samples: bool) -> None:
     """Fills in `calls` for the conditions beside joins. Those on one relation are sampled where there are several.
 
-    Pairs are not: which there are is not known before the conditions on their relations are answered.
+    Pairs are not (`ListedConditions`): which there are is not known before the conditions on their relations are answered.
     """
     conditions = build(query).conditions
     if len(conditions) < 2 or any(query.calls[condition.call].options.order for condition in conditions):
@@ -120,7 +120,7 @@ def _look_at_joins(query: Query, cursor: Recorder, inquiries: Inquiries, calls: 
     for same in filters.values() if samples else ():
         unknown = [f for f in same if calls[f.call].selectivity.source is Source.ASSUMED]
         sizes = [inputs.value for f in same if (inputs := calls[f.call].inputs)]
-        rows = _sample_rows(min(sizes), min(sizes), inquiries.services.settings)
+        rows = sample_rows(min(sizes), min(sizes), inquiries.services.settings)
         if len(unknown) > 1 and rows:
             for condition in unknown:
                 sample = cursor.sql(pairs_sample_query(query, condition.space, rows)).to_arrow_table()
@@ -199,7 +199,7 @@ def _sampled(
     """What is known of an AND, and what a sample of its rows tells, where it is worth its price."""
     assert known.rows is not None, "rows are counted first"
     first = min(max(inputs.value for i in c.calls if (inputs := calls[i].inputs)) for c in conjunction.conjuncts)
-    rows = _sample_rows(known.rows.value, first, inquiries.services.settings)
+    rows = sample_rows(known.rows.value, first, inquiries.services.settings)
     if sum(estimate.source is Source.ASSUMED for estimate in known.selectivities) < 2 or not rows:
         return known
     threshold = cursor.execute(threshold_query(query, conjunction, rows)).fetchall()[0][0]
@@ -213,7 +213,7 @@ def _sampled(
     return replace(known, selectivities=selectivities, truths=truths)
 
 
-def _sample_rows(rows: float, first: float, settings: Settings) -> int:
+def sample_rows(rows: float, first: float, settings: Settings) -> int:
     """The rows of a sample among so many; 0 where none is worth its price.
 
     Nor is one taken where a budget will refuse what the statement asks first, at least `first` inputs, whatever the order.

@@ -3,11 +3,12 @@
 from quail_engine.plan.data import as_data
 from quail_engine.plan.explain import Counted, Found, explain
 from quail_engine.plan.join_counts import JoinCounts, Side, SideCount, ordered_freely, pairs_to_count
-from quail_engine.plan.logical import AiFilter, LogicalPlan, build
+from quail_engine.plan.logical import AiFilter, AiJoin, LogicalPlan, build
 from quail_engine.plan.lower import lower
 from quail_engine.plan.optimize import check_names, optimize
 from quail_engine.plan.order import Asked, cheapest
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
+from quail_engine.plan.rules.order_joins import order_joins
 from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Reading, Source, Statistics
 from quail_engine.plan.text import as_text, number
 from quail_engine.plan.tree import (
@@ -25,6 +26,7 @@ from quail_engine.plan.tree import (
 
 __all__ = [
     "AiFilter",
+    "AiJoin",
     "Alternative",
     "AnswerTable",
     "Ask",
@@ -62,6 +64,7 @@ __all__ = [
     "lower",
     "number",
     "optimize",
+    "order_joins",
     "ordered_freely",
     "pairs_to_count",
     "total",

@@ -48,20 +48,26 @@ class _Candidate(NamedTuple):  # a named tuple: there are thousands
     order: tuple[int, ...]
 
 
-def cheapest_order(instance: Instance, price: Price) -> Ordered:
-    """The order with the lowest price; of equal ones that which is nearest to the order as it comes."""
+def cheapest_order(instance: Instance, price: Price, asked: int = 0) -> Ordered:
+    """The order with the lowest price; of equal ones that which is nearest to the order as it comes.
+
+    The first `asked` conditions were asked already; they stay where they are, and cost nothing.
+    """
     conditions = len(instance.conditions)
     assert conditions <= MOST_CONDITIONS, "too many conditions to number their sets"
     steps = _Steps(instance)
-    layer: dict[_State, list[_Candidate]] = {(0, 0): [_Candidate(Work().counts, ())]}
-    for _ in range(conditions):
+    done, kept = 0, 0
+    for condition in range(asked):
+        done, kept = done | 1 << condition, steps.costs([done]).kept_after(condition, done, kept)
+    layer: dict[_State, list[_Candidate]] = {(done, kept): [_Candidate(Work().counts, tuple(range(asked)))]}
+    for _ in range(conditions - asked):
         after: dict[_State, list[_Candidate]] = {}
-        costs = steps.costs(sorted({asked for asked, _ in layer}))
-        for (asked, kept), candidates in layer.items():
+        costs = steps.costs(sorted({done for done, _ in layer}))
+        for (done, kept), candidates in layer.items():
             for condition in range(conditions):
-                if not asked >> condition & 1:
-                    spent = costs.of(condition, asked, kept)
-                    state = (asked | 1 << condition, costs.kept_after(condition, asked, kept))
+                if not done >> condition & 1:
+                    spent = costs.of(condition, done, kept)
+                    state = (done | 1 << condition, costs.kept_after(condition, done, kept))
                     known = after.setdefault(state, [])
                     for candidate in candidates:
                         _keep(known, _Candidate(tuple(map(add, candidate.spent, spent)), (*candidate.order, condition)))
@@ -71,13 +77,13 @@ def cheapest_order(instance: Instance, price: Price) -> Ordered:
     return min(priced, key=lambda found: (found.price, found.order))
 
 
-def price_of(instance: Instance, order: Iterable[int], price: Price) -> Ordered:
-    """What a given order costs."""
-    steps, asked, kept, total = _Steps(instance), 0, 0, Work()
-    for condition in order:
-        costs = steps.costs([asked])
-        total += Work(*costs.of(condition, asked, kept))
-        asked, kept = asked | 1 << condition, costs.kept_after(condition, asked, kept)
+def price_of(instance: Instance, order: Iterable[int], price: Price, asked: int = 0) -> Ordered:
+    """What a given order costs, without its first `asked` conditions."""
+    steps, done, kept, total = _Steps(instance), 0, 0, Work()
+    for place, condition in enumerate(order):
+        costs = steps.costs([done])
+        total += Work(*costs.of(condition, done, kept)) if place >= asked else Work()
+        done, kept = done | 1 << condition, costs.kept_after(condition, done, kept)
     return Ordered(tuple(order), total, price(total))
 
 

@@ -184,10 +184,10 @@ def pair_counts_queries(query: Query, space: PairSpace) -> list[str]:
     return queries
 
 
-def pairs_sample_query(query: Query, space: PairSpace, rows: int) -> str:
-    """A query for a uniform sample of what `pairs_query` lists before any other condition is answered."""
+def pairs_sample_query(query: Query, space: PairSpace, rows: int, tables: Mapping[int, str] = MappingProxyType({})) -> str:
+    """A query for a uniform sample of what `pairs_query` lists."""
     columns = ", ".join(f"a{i}" for i in range(len(query.calls[space.call].arguments)))
-    return f"FROM ({pairs_query(query, space, {})}) ORDER BY hash({columns}) LIMIT {rows}"
+    return f"FROM ({pairs_query(query, space, tables)}) ORDER BY hash({columns}) LIMIT {rows}"
 
 
 def _distinct_texts(query: Query, space: PairSpace, arguments: Sequence[int]) -> str:

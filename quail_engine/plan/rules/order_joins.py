@@ -29,13 +29,14 @@ _USUAL = Roofline(ModelShape(layers=24, hidden=896, heads=14, kv_heads=2, head_d
 _TOKEN_BUDGET = 2_048
 
 
-def order_joins(plan: LogicalPlan) -> LogicalPlan:
+def order_joins(plan: LogicalPlan, asked: int = 0) -> LogicalPlan:
+    """The plan with its conditions in the cheapest order; the first `asked` of them are answered, and stay."""
     sides = ordered_freely(plan.query)
     if sides is None or not 2 <= len(plan.conditions) <= MOST_CONDITIONS:
         return plan
     instance = _instance_of(plan, sides)
-    best = cheapest_order(instance, _price)
-    if price_of(instance, range(len(plan.conditions)), _price).price <= best.price * _TIE:
+    best = cheapest_order(instance, _price, asked)
+    if price_of(instance, range(len(plan.conditions)), _price, asked).price <= best.price * _TIE:
         return plan
     return replace(plan, conditions=tuple(plan.conditions[i] for i in best.order))
 
