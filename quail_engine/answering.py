@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +20,17 @@ from quail_engine.answers import truncated_key
 from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Task
+from quail_engine.cascade import Cascade, Links, expected, leaders_first, leaders_of, refuse, without_needless
 from quail_engine.deciding import Known, decided, derived, doubts, fitted, keep, recalled, unanswered, zero_shot
 from quail_engine.decisions import Decision
-from quail_engine.errors import EngineError, QuailError
+from quail_engine.errors import QuailError
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
-from quail_engine.owner import Answers, Owner, Place, Values
+from quail_engine.owner import Answers, Handed, Owner, Place, Values
 from quail_engine.pending import Pending, by_question, keys_of, length_of, pending_of, tokenised
 from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.request import Logits
+from quail_engine.ratios import refuse_failures, refuse_overlong
 from quail_engine.settings import Settings
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, may_repeat
 
@@ -36,9 +39,6 @@ _NO_LABELS = "its labels are no list of two or more different ones"
 
 _TOKENS_A_BYTE = 4
 """No tokenizer makes more tokens of a byte; inputs that fit by this need not be encoded to know that they fit."""
-
-_RATIO_FROM = 20
-"""Asked rows from which on the share of failed ones can fail a statement."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,23 @@ class Tally:
         return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Tally)))
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What a batch, or an answer that somebody else got, settled of a round."""
+
+    answered: int = 0  # requests
+    tokens: int = 0  # fresh ones
+    seconds: float = 0.0  # in the engine
+    needless: int = 0  # requests that are never asked
+
+
 @dataclass
 class Round:
     """What is done for one model between two runs of the statement."""
 
     place: Place  # at the engines
     waiting: Waiting
+    cascade: Cascade  # which questions wait for which
     repeats: Repeats | None  # None where no two inputs can be one request
     recalled: int = 0
     asked_again: int = 0  # of those that wait, those with an answer that a refresh does not take
@@ -108,14 +119,15 @@ class Answering:
         """Counts of one question. What requests of several questions share is divided in proportion to their tokens."""
         return self._tallies.setdefault(self._decided_for.get(inquiry, inquiry), Tally())
 
-    def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
-        """Settles every missing input: known numbers, or None for one that failed or was too long.
+    def answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade = MappingProxyType({})) -> None:
+        """Settles every missing input: known numbers, or None for one that failed, was too long or is needless by `cascade`.
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
+        in_order = leaders_first(inquiries, cascade)
         # One after the other where labelled rows differ: the zero-shot numbers that they share are asked once.
-        for rows in dict.fromkeys(inquiry.question.labelled for inquiry in inquiries):
-            self._answer(model, [inquiry for inquiry in inquiries if inquiry.question.labelled == rows])
+        for rows in dict.fromkeys(inquiry.question.labelled for inquiry in in_order):
+            self._answer(model, [inquiry for inquiry in in_order if inquiry.question.labelled == rows], cascade)
 
     def recall(self, model: Model, inquiry: Inquiry) -> int:
         """Settles missing inputs that the store knows, without asking about any; returns their number. The others stay missing.
@@ -132,10 +144,10 @@ class Answering:
                 recalled += len(inputs) - len(rest)
         return recalled
 
-    def _answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+    def _answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade) -> None:
         self._weigh_labelled(model, inquiries)
         with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
-            round_ = Round(place, waiting, Repeats() if may_repeat(inquiries) else None)
+            round_ = Round(place, waiting, cascade, Repeats() if may_repeat(inquiries) else None)
             for inquiry in inquiries:
                 with closing(inquiry.taken()) as missing:
                     for part in missing.parts(PART_ROWS, PART_BYTES):
@@ -143,13 +155,13 @@ class Answering:
                         for inputs in inputs_of(inquiry, part):
                             self._sift(model, inputs, round_)
                             self._keep_failures(model)
-            _refuse_overlong(round_)
+            refuse_overlong(round_.refused, round_.longest, round_.room)
             if len(waiting):
                 self._ask(model, inquiries, round_)
             if round_.repeats:
                 round_.repeats.settle()
         for inquiry in inquiries:
-            _refuse_failures(inquiry)
+            refuse_failures(inquiry)
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
@@ -224,7 +236,7 @@ class Answering:
                     waiting.add(inputs, keys)
                 for part in itertools.islice(waiting.parts(), 1):
                     first = pending_of(model, everything, part, {})
-                    with self._budgets.round(self._estimate(model, first, len(waiting), 0)):
+                    with self._budgets.round(self._estimate(model, first, len(waiting), 0, {})):
                         pass
 
     def _fitted_before(self, model: Model, question: Question) -> Decision | None:
@@ -271,9 +283,10 @@ class Answering:
 
     def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
         requests = len(round_.waiting)
-        parts = (pending_of(model, inquiries, part, self.rules) for part in round_.waiting.parts())
+        leaders = leaders_of(round_.cascade)
+        parts = (pending_of(model, inquiries, part, self.rules, leaders) for part in round_.waiting.parts())
         first = next(parts)
-        estimate = self._estimate(model, first, requests, round_.recalled)
+        estimate = self._estimate(model, first, requests, round_.recalled, round_.cascade)
         self._warn_of_refresh(estimate, round_.asked_again)
         self._warn_of_layout(model, inquiries)
         done, fresh, seconds, begun = 0, 0, 0.0, time.monotonic()
@@ -281,18 +294,19 @@ class Answering:
             self._listener(estimate)
             try:
                 for pending in itertools.chain([first], parts):
-                    with closing(self._prefill(model, pending, round_.place, expected)) as batches:
-                        for answered, tokens, spent in batches:
-                            done, fresh, seconds = done + answered, fresh + tokens, seconds + spent
+                    with closing(self._prefill(model, pending, round_, expected)) as batches:
+                        for settled in batches:
+                            done, requests = done + settled.answered, requests - settled.needless
+                            fresh, seconds = fresh + settled.tokens, seconds + settled.seconds
                             self._listener(Answered(done, requests, fresh, seconds, time.monotonic() - begun, round_.recalled))
                             self._budgets.stop(done, requests)
             finally:
                 model.store.flush()
 
-    def _estimate(self, model: Model, sample: Sequence[Pending], requests: int, recalled: int) -> Asking:
+    def _estimate(self, model: Model, sample: Sequence[Pending], requests: int, recalled: int, cascade: Cascade) -> Asking:
         """What the round will cost, by its first part; what another statement is asking costs nothing here."""
         taken = self._owner.taken([p.key for p in sample])
-        ours = [p.request for p in sample if p.key not in taken]
+        ours = [p.request for p in expected(sample, cascade) if p.key not in taken]
         work, roofline = count_work(ours) * (requests / len(sample)), model.engine.roofline
         seconds = roofline.seconds(work, self._settings.token_budget)
         asked, measured = len(ours) * requests // len(sample), roofline.machine.measured
@@ -323,21 +337,31 @@ class Answering:
                 )
 
     def _prefill(
-        self, model: Model, pending: Sequence[Pending], place: Place, expected: Spent
-    ) -> Generator[tuple[int, int, float], None, None]:
-        """Has requests answered; yields after each batch: requests answered, fresh tokens, seconds in the engine."""
+        self, model: Model, pending: Sequence[Pending], round_: Round, expected: Spent
+    ) -> Generator[Settled, None, None]:
+        """Has requests answered; yields after each batch."""
+        place, cascade = round_.place, round_.cascade
         while pending:
+            pending, needless = without_needless(pending, cascade)
+            yield Settled(needless=needless)
             claimed = self._owner.claim(place, [p.key for p in pending])
             ours, pending = [p for p in pending if p.key in claimed], [p for p in pending if p.key not in claimed]
             if not place.alone:  # another statement may have got answers since the store was asked
                 known = self._known_by_now(model, ours)
                 self._owner.release(place, list(known), {})
                 ours = self._take(ours, known)
-                yield len(known), 0, 0.0
-            with self._owner.handed_in(place, model, [p.request for p in ours]) as handed:
+                yield Settled(answered=len(known))
+            links = Links.of(ours, cascade)
+            if links.late:
+                late = [ours[index] for index in sorted(links.late)]
+                self._owner.release(place, [p.key for p in late], {})
+                ours, pending = [p for index, p in enumerate(ours) if index not in links.late], [*pending, *late]
+                links = Links.of(ours, cascade)
+            with self._owner.handed_in(place, model, [p.request for p in ours], links.after) as handed:
                 try:
                     for answers in self._owner.answers(place, handed, self._stop_if_cancelled):
-                        yield self._keep(model, ours, answers, place, expected)
+                        settled = self._keep(model, ours, answers, place, expected)
+                        yield replace(settled, needless=self._decide(ours, answers, place, handed, links))
                 finally:
                     for answers in self._owner.rest(place, handed):
                         self._keep(model, ours, answers, place, expected)
@@ -347,7 +371,16 @@ class Answering:
                 plain = [p for p in pending if not (p.asked.question.labelled or p.asked.inquiry.features)]
                 known = {p.key: given[p.key] for p in plain if p.key in given}
                 pending = self._take(pending, known)
-                yield len(known), 0, 0.0
+                yield Settled(answered=len(known))
+
+    def _decide(self, pending: Sequence[Pending], answers: Answers, place: Place, handed: Handed, links: Links) -> int:
+        """Has asked what waited for these answers, or not; returns how many requests are needless."""
+        needless: list[int] = []
+        for index, followed in links.decided(pending, [index for index, _ in answers.logits]):
+            needless += self._owner.decide(handed, index, followed)
+        refuse([pending[index] for index in needless])
+        self._owner.release(place, [pending[index].key for index in needless], {})
+        return len(needless)
 
     def _known_by_now(self, model: Model, pending: Sequence[Pending]) -> Known:
         """What the store knows by now."""
@@ -365,9 +398,7 @@ class Answering:
                 self.tally_of(p.asked.inquiry).recalled += 1
         return [p for p in pending if p.key not in known]
 
-    def _keep(
-        self, model: Model, pending: Sequence[Pending], answers: Answers, place: Place, expected: Spent
-    ) -> tuple[int, int, float]:
+    def _keep(self, model: Model, pending: Sequence[Pending], answers: Answers, place: Place, expected: Spent) -> Settled:
         """Counts and keeps what a batch answered."""
         finished = [(pending[index], logits) for index, logits in answers.logits]
         self._budgets.spend(len(finished), answers.tokens, answers.seconds, expected)
@@ -376,7 +407,7 @@ class Answering:
         for p, _ in finished:
             logical[p.asked.inquiry] += p.request.tokens
         self.share_out(answers.tokens, answers.seconds, logical)
-        return len(finished), answers.tokens, answers.seconds
+        return Settled(len(finished), answers.tokens, answers.seconds)
 
     def share_out(self, tokens: int, seconds: float, logical: Mapping[Inquiry, int]) -> None:
         """Counts fresh tokens and seconds of requests whose tokens one by one are `logical`, by question."""
@@ -426,25 +457,3 @@ class Answering:
             base = model.question_key(question)
             model.store.remember_failures(base, question.title, keys, reason, model.name, self._terms.node)
         self._failures.clear()
-
-
-def _refuse_overlong(round_: Round) -> None:
-    if round_.refused:
-        raise EngineError(
-            f"{round_.refused:,} of the inputs are too long for the model: the longest has {round_.longest:,} tokens and "
-            f"{round_.room:,} fit beside the question. Shorten them, or set on_overlong to null or truncate."
-        )
-
-
-def _refuse_failures(inquiry: Inquiry) -> None:
-    ratio = inquiry.max_error_ratio
-    if inquiry.asked >= _RATIO_FROM and inquiry.failed > ratio * inquiry.asked:
-        unlabelled = inquiry.question.task is not Task.JUDGE and not inquiry.question.labels
-        of_labels = (
-            "Its labels come from a column: each row needs a list of two or more different texts. " if unlabelled else ""
-        )
-        raise EngineError(
-            f"{inquiry.failed:,} of {inquiry.asked:,} requests of '{inquiry.question.title}' failed, more than "
-            f"max_error_ratio ({ratio:g}) allows. Nothing was written; the answers that came are kept. "
-            f"{of_labels}Raise max_error_ratio to take the failed rows as NULL."
-        )

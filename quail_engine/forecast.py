@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,12 @@ from quail_engine.answering import Answering, Round, Terms
 from quail_engine.batching.forest import count_tokens, count_work
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task, Template
+from quail_engine.cascade import Cascade, leaders_of
 from quail_engine.decisions import Decision
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
 from quail_engine.owner import Owner
-from quail_engine.pending import pending_of
+from quail_engine.pending import pending_of, positions_of_leaders
 from quail_engine.plan import Alternative, Counted, Estimate, Figures, Layout, Source, Statistics, weakest
 from quail_engine.prompts.request import Request
 from quail_engine.resolve import QuestionCount
@@ -60,11 +62,11 @@ class Supposing(Answering):
         self._rooflines: dict[Inquiry, Roofline | None] = {}
         self._unfitted: set[Question] = set()  # whose labelled rows were counted
 
-    def answer(self, model: Model, inquiries: Sequence[Inquiry]) -> None:
+    def answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade = MappingProxyType({})) -> None:
         for inquiry in inquiries:
             self._reached[inquiry] = weakest(self._reached.get(inquiry, Source.MEASURED), self._weakest)
             self._rooflines[inquiry] = model.roofline
-        super().answer(model, inquiries)
+        super().answer(model, inquiries, cascade)
 
     def share(self, inquiry: Inquiry) -> Estimate:
         """The share of inputs that are TRUE: a hint, else that of the answers that are known, else an assumption."""
@@ -138,22 +140,34 @@ class Supposing(Answering):
         """Counts what would be asked, its tokens by the first part of it, and supposes the answers."""
         requests, counted = len(round_.waiting), False
         for part in round_.waiting.parts():
+            rows = self._suppose_part(inquiries, part, round_.cascade)
             if not counted:
-                self._count_tokens(model, inquiries, part, requests / len(part))
+                self._count_tokens(model, inquiries, part.take(pa.array(rows, pa.int64())), requests / len(part))
                 counted = True
-            numbers, positions, keys, _, _, labels = (column.to_pylist() for column in part.columns)
-            groups: dict[tuple[int, str | None], list[int]] = {}
-            for row, group in enumerate(zip(numbers, labels, strict=True)):
-                groups.setdefault(group, []).append(row)
-            for (number, list_), rows in groups.items():
-                inquiry = inquiries[number]
-                self.tally_of(inquiry).asked += len(rows)
-                asked = [keys[row] for row in rows]
-                self._suppose(labelled(inquiry.question, list_), inquiry, [positions[row] for row in rows], asked)
-                self._asked_before.update(asked)
+
+    def _suppose_part(self, inquiries: Sequence[Inquiry], part: pa.RecordBatch, cascade: Cascade) -> list[int]:
+        """Supposes the answers of a part, those that others wait for first; returns the rows that would be asked."""
+        numbers, positions, keys, _, _, labels = (column.to_pylist() for column in part.columns)
+        leads = positions_of_leaders(inquiries, part, leaders_of(cascade))
+        groups: dict[tuple[int, str | None], list[int]] = {}
+        for row, group in enumerate(zip(numbers, labels, strict=True)):
+            groups.setdefault(group, []).append(row)
+        asked: list[int] = []
+        for (number, list_), rows in sorted(groups.items(), key=lambda group: group[0][0]):
+            inquiry = inquiries[number]
+            if follows := cascade.get(inquiry):
+                needed = follows.passes(np.array([leads[row] for row in rows])).tolist()
+                inquiry.refuse([positions[row] for row, needs in zip(rows, needed, strict=True) if not needs])
+                rows = list(itertools.compress(rows, needed))
+            self.tally_of(inquiry).asked += len(rows)
+            names = [keys[row] for row in rows]
+            self._suppose(labelled(inquiry.question, list_), inquiry, [positions[row] for row in rows], names)
+            self._asked_before.update(names)
+            asked += rows
+        return sorted(asked)
 
     def _count_tokens(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, scale: float) -> None:
-        """Tokens of a round, from those of `part`, which is one of `scale` equal ones."""
+        """Tokens of a round, from those of `part`, which is what is asked of one of `scale` equal ones."""
         pending = pending_of(model, inquiries, part, self.rules)
         logical = Counter[Inquiry]()
         for p in pending:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answering import Answering, Tally, Terms
+from quail_engine.cascade import Cascade, Follows
 from quail_engine.lookups import Inquiry, StatementLookUps, least_margin
 from quail_engine.model import Model
 from quail_engine.owner import Owner
+from quail_engine.plan import Together
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
 from quail_engine.sql import Query
@@ -51,11 +54,25 @@ class Inquiries:
     def tally_of(self, inquiry: Inquiry) -> Tally:
         return self._answering.tally_of(inquiry)
 
-    def answer(self, missing: Sequence[Inquiry]) -> None:
-        """Raises BudgetError before anything is asked, EngineError when too many requests failed."""
+    def answer(self, missing: Sequence[Inquiry], on_kv: Sequence[Together] = ()) -> None:
+        """Of conditions `on_kv` the later ones are asked where those before them are as their rows need them.
+
+        Raises BudgetError before anything is asked, EngineError when too many requests failed.
+        """
+        cascade = self._cascade(on_kv)
         for name in dict.fromkeys(inquiry.model for inquiry in missing):
             inquiries = [inquiry for inquiry in missing if inquiry.model == name]
-            self._answering.answer(self.services.model(name), inquiries)
+            self._answering.answer(self.services.model(name), inquiries, cascade)
+
+    def _cascade(self, on_kv: Sequence[Together]) -> Cascade:
+        found: dict[Inquiry, Follows] = {}
+        for step in on_kv:
+            for (before, after), share in zip(pairwise(step.conditions), step.shares[1:], strict=True):
+                leader, *_ = before.calls
+                least = least_margin(self.look_ups.threshold(leader))
+                follows = Follows(self.look_ups.inquiry(leader), least, bool(before.negated), before.passes, share)
+                found |= {self.look_ups.inquiry(call): follows for call in after.calls}
+        return found
 
     def true(self, call: int, inputs: pa.Table) -> NDArray[np.bool_]:
         """For which inputs of a condition, one column an argument, it is TRUE. What is not known is asked."""

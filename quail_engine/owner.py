@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import Schedule, joined
@@ -29,6 +30,7 @@ from quail_engine.model import Model
 from quail_engine.prompts.request import Logits, Request
 
 _LOOK_SECONDS = 0.1  # how often a statement that waits looks whether it was cancelled
+_LIVE_BATCHES = 2  # as many tokens as these have may wait with their KV for what their answers decide
 
 
 Values = tuple[float, ...]
@@ -47,9 +49,12 @@ class Answers:
 class Handed:
     """A part of a statement's requests that the engine has not answered yet."""
 
-    def __init__(self, model: Model, requests: Sequence[Request], numbers: Iterator[int]) -> None:
+    def __init__(
+        self, model: Model, requests: Sequence[Request], numbers: Iterator[int], after: Mapping[int, int], room: int
+    ) -> None:
+        """`after`, `room`: as for `Schedule`."""
         self.model = model
-        self.schedule = Schedule(requests, numbers)
+        self.schedule = Schedule(requests, numbers, after, room)
         self.keep: frozenset[int] = frozenset()  # nodes whose KV its next piece reads
         self.served = False  # whether the model's last batch had a piece of it
         self.error: Exception | None = None
@@ -174,11 +179,22 @@ class Owner:
             return place.given
 
     @contextmanager
-    def handed_in(self, place: Place, model: Model, requests: Sequence[Request]) -> Iterator[Handed]:
-        """Requests that are answered until the end of the block; those that are not asked by then never are."""
-        place.handed = Handed(model, requests, self._numbers)
+    def handed_in(
+        self,
+        place: Place,
+        model: Model,
+        requests: Sequence[Request],
+        after: Mapping[int, int] = MappingProxyType({}),
+    ) -> Iterator[Handed]:
+        """Requests that are answered until the end of the block; those that are not asked by then never are.
+
+        `after`: of requests that wait, the one whose answer decides whether they are asked; `decide` is to be told.
+        """
+        handed = Handed(model, requests, self._numbers, after, _LIVE_BATCHES * self._token_budget)
+        with self._changed:
+            place.handed = handed
         try:
-            yield place.handed
+            yield handed
         finally:
             with self._changed:
                 place.handed = None
@@ -206,6 +222,13 @@ class Owner:
                 yield handed.answers.popleft()
             else:
                 self._run(place)
+
+    def decide(self, handed: Handed, request: int, followed: bool) -> list[int]:
+        """Whether those that wait for a request that was answered are asked. Returns those that never will be."""
+        with self._changed:
+            refused = handed.schedule.decide(request, followed)
+            handed.unanswered -= len(refused)
+            return refused
 
     def rest(self, place: Place, handed: Handed) -> Iterator[Answers]:
         """No further piece; the answers of batches in flight, and those that were not taken."""

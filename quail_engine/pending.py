@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from quail_engine.answers import answer_keys
 from quail_engine.calls import Question
 from quail_engine.decisions import Decision
-from quail_engine.lookups import Inquiry
+from quail_engine.lookups import Inquiry, digests_of
 from quail_engine.model import Model
 from quail_engine.plan import Reading
 from quail_engine.prompts.prompter import Prompt
@@ -43,24 +45,31 @@ class Pending(NamedTuple):  # a named tuple: one is made for every row
     position: int
     key: bytes
     request: Request
+    leader: int = -1  # where another question decides whether this one is asked: the position of the same text there
 
 
 def pending_of(
-    model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, rules: Mapping[Question, Decision]
+    model: Model,
+    inquiries: Sequence[Inquiry],
+    part: pa.RecordBatch,
+    rules: Mapping[Question, Decision],
+    leaders: Mapping[Inquiry, Inquiry] = MappingProxyType({}),
 ) -> list[Pending]:
-    """The requests of a part of what waits, in its order; `rules` has those of questions with labelled rows."""
+    """The requests of a part of what waits, in its order; `rules` has those of questions with labelled rows, `leaders` which
+    question decides about which."""
     numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
     ids = _ids(model, list(itertools.chain.from_iterable(texts)))
     questions: dict[tuple[int, str | None], Asked] = {}
+    leads = positions_of_leaders(inquiries, part, leaders)
     pending = []
-    for number, position, key, arguments, list_ in zip(numbers, positions, keys, texts, labels, strict=True):
+    for number, position, key, arguments, list_, lead in zip(numbers, positions, keys, texts, labels, leads, strict=True):
         asked = questions.get((number, list_))
         if asked is None:
             asked = questions[number, list_] = _asked(model, inquiries[number], list_, rules)
         own = list(itertools.islice(ids, len(arguments)))
         fits = length_of(own) <= asked.prompt.room
         request = asked.prompt.request(own if fits else truncated(own, asked.prompt.room))
-        pending.append(Pending(asked, position, key, request._replace(readout=asked.readout)))
+        pending.append(Pending(asked, position, key, request._replace(readout=asked.readout), lead))
     return pending
 
 
@@ -70,6 +79,21 @@ def by_question(pending: Iterable[Pending]) -> list[list[Pending]]:
     for one in pending:
         groups.setdefault(id(one.asked), []).append(one)
     return list(groups.values())
+
+
+def positions_of_leaders(inquiries: Sequence[Inquiry], part: pa.RecordBatch, leaders: Mapping[Inquiry, Inquiry]) -> list[int]:
+    """For each row of a part, where its text stands among those of the question that decides about its own; -1: nowhere."""
+    if not leaders:
+        return [-1] * len(part)
+    found, numbers = np.full(len(part), -1), part.column(0).to_numpy()
+    for number, inquiry in enumerate(inquiries):
+        if leader := leaders.get(inquiry):
+            rows = np.flatnonzero(numbers == number)
+            texts = part.column(4).take(pa.array(rows)).flatten()
+            assert len(texts) == len(rows), "only questions about one text wait for each other"
+            found[rows] = leader.find(digests_of([texts], len(rows)))
+    positions: list[int] = found.tolist()
+    return positions
 
 
 def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Question, Decision]) -> Asked:

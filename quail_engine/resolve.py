@@ -150,7 +150,7 @@ class Resolver:
                     self._look_ups.forget()
                     level = lowest
                 elif not self._inquiries.recall(self._beside):
-                    self._inquiries.answer(missing)
+                    self._inquiries.answer(missing, self._plan.rounds.on_kv)
                 settled = True
             elif keep:
                 return self._drop_asides()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference.min_tokens import min_tokens
 
 from quail_engine.batching.batch import Batch, Node, work_of
-from quail_engine.batching.forest import CHUNK_TOKENS, TokenCount, count_tokens, count_work, schedule
+from quail_engine.batching.forest import CHUNK_TOKENS, Schedule, TokenCount, count_tokens, count_work, schedule
 from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits, Reference, Request
 
 
@@ -149,6 +149,102 @@ def test_work_is_what_the_batches_do(requests: list[Request], token_budget: int)
     parts = [work_of(batch.nodes, ends) for batch in batches]
     assert sum(part.tokens for part in parts) == work.tokens
     assert sum(part.pairs for part in parts) == work.pairs
+
+
+waiting_strategy = st.lists(
+    st.tuples(st.builds(Request, st.lists(token_runs, min_size=1, max_size=4).map(tuple), st.just(JUDGE)), st.integers(0, 9)),
+    min_size=1,
+    max_size=20,
+    unique_by=lambda entry: entry[0].segments,
+)
+
+
+@given(waiting_strategy, st.integers(1, 40), st.sampled_from([1, 10, 1_000]), st.integers(0, 3))
+def test_a_request_waits_for_the_answer_to_another_on_its_kv(
+    entries: list[tuple[Request, int]], token_budget: int, room: int, late: int
+) -> None:
+    """Of numbers that say which earlier request each waits for, 0 is none; every third answer refuses who waits. Answers are
+    heard of up to `late` batches after their own."""
+    requests = [request for request, _ in entries]
+    after = {number: number - back for number, (_, back) in enumerate(entries) if 0 < back <= number}
+    schedule = Schedule(requests, itertools.count(), after, room)
+    nodes: dict[int, Node] = {}
+    read: dict[int, int] = {}
+    held: frozenset[int] = frozenset()
+    unheard: list[list[int]] = []
+    refused: set[int] = set()
+    while schedule.tokens or unheard:
+        batch = schedule.cut(token_budget)
+        here: set[int] = set()
+        last: tuple[int, ...] = ()
+        for node in batch.nodes:
+            assert node.number not in nodes
+            assert {node.parent, *([node.sibling] if node.shared else [])} <= held | here | {-1}
+            assert not node.shared or nodes[node.sibling].ids[: node.shared] == node.ids[: node.shared]
+            assert nodes[node.sibling].parent == node.parent if node.shared else True
+            nodes[node.number] = node
+            here.add(node.number)
+            last = (*last, node.number)
+        assert_side_by_side(nodes, last)
+        assert batch.tokens <= token_budget or len(batch.nodes) == 1
+        assert batch.keep <= held | here
+        held = batch.keep
+        read |= {entry.request: entry.node for entry in batch.reads}
+        unheard.append([entry.request for entry in batch.reads])
+        while len(unheard) > late or (unheard and not schedule.tokens):
+            for number in unheard.pop(0):
+                refused.update(schedule.decide(number, followed=number % 3 > 0))
+    assert not schedule.cut(1).keep
+    for number, request in enumerate(requests):
+        leader = after.get(number)
+        assert (number in refused) == (leader is not None and (leader in refused or leader % 3 == 0))
+        assert (number in read) == (number not in refused)
+        if number in read:
+            assert chain(nodes, read[number]) == expected_chain(request, ())
+            assert leader is None or read[leader] < read[number]
+
+
+def assert_side_by_side(nodes: dict[int, Node], batch: tuple[int, ...]) -> None:
+    """All that is below a node stands together in a batch, as attention to that node takes it."""
+    places: dict[int, list[int]] = {}
+    for place, number in enumerate(batch):
+        while (number := nodes[number].parent) != -1:
+            places.setdefault(number, []).append(place)
+    assert all(found == list(range(found[0], found[-1] + 1)) for found in places.values())
+
+
+def test_a_second_question_costs_its_own_tokens() -> None:
+    head, question, other = ids(5, 8, 4)
+    texts = [ids(30, first=100 * number)[0] for number in range(1, 11)]
+    requests = [Request((head, text, tail), JUDGE) for tail in (question, question[:2] + other) for text in texts]
+    schedule = Schedule(requests, itertools.count(), {10 + i: i for i in range(10)})
+    first = schedule.cut(1_000)
+    assert first.tokens == 5 + 10 * (30 + 8)
+    assert not schedule.tokens
+    assert schedule.decide(0, followed=True) == []
+    assert schedule.decide(1, followed=False) == [11]
+    assert schedule.tokens == len(other)
+    for number in range(2, 10):
+        schedule.decide(number, followed=True)
+    second = schedule.cut(1_000)
+    assert second.tokens == 9 * len(other)
+    assert [entry.request for entry in second.reads] == [10, *range(12, 20)]
+    asked = [requests[number] for number in [*range(10), 10, *range(12, 20)]]
+    assert first.tokens + second.tokens == min_tokens([request.segments for request in asked], CHUNK_TOKENS)
+    assert not second.keep
+
+
+def test_kv_that_waits_has_a_bound() -> None:
+    head, question, other = ids(5, 8, 4)
+    texts = [ids(30, first=100 * number)[0] for number in range(1, 11)]
+    requests = [Request((head, text, tail), JUDGE) for tail in (question, other) for text in texts]
+    schedule = Schedule(requests, itertools.count(), {10 + i: i for i in range(10)}, room=100)
+    assert schedule.cut(40).tokens == 5 + 30
+    assert [schedule.cut(40).tokens for _ in range(2)] == [8 + 30, 8 + 30]
+    assert not schedule.tokens, "two texts wait for what their answers say"
+    assert schedule.cut(40).nodes == ()
+    assert schedule.decide(1, followed=False) == [11]
+    assert schedule.cut(40).tokens == 38
 
 
 def test_requests_share_what_they_begin_with() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from reference.requests import JUDGE, TINY_MODELS, assert_like_reference, random_requests, score
+from reference.requests import JUDGE, TINY_MODELS, assert_like_reference, random_requests, score, score_in_turn
 
 from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import schedule
@@ -50,6 +50,12 @@ def apart(found: Sequence[tuple[np.ndarray, ...]], expected: Sequence[tuple[np.n
     """Relative Frobenius norm of the difference of all logits."""
     one, other = (np.concatenate([vector for parts in every for vector in parts]) for every in (found, expected))
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
+
+
+def test_requests_that_waited_equal_transformers(tiny_folder: Callable[[str], Path]) -> None:
+    requests = random_requests(8, [40, 50, 45, 3, 530])
+    found = score_in_turn(load(tiny_folder("llama tied")), requests, 60)
+    assert_like_reference(tiny_folder("llama tied"), [requests[i] for i in found], list(found.values()), within=1e-3)
 
 
 @pytest.mark.parametrize("name", ["llama untied", "qwen3"])

@@ -17,7 +17,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.decoder import TINY, write_tiny_folder
-from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference, random_requests, score
+from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference, random_requests, score, score_in_turn
 
 from quail_engine.batching.batch import work_of
 from quail_engine.batching.forest import Schedule, joined, schedule
@@ -127,6 +127,14 @@ def test_no_bit_depends_on_another_schedule_in_the_batch(tiny_folder: Callable[[
         every = {(i, part): vector for i, vectors in enumerate(wanted) for part, vector in enumerate(vectors)}
         assert own.keys() == every.keys()
         assert all(np.array_equal(own[read], every[read]) for read in every)
+
+
+@pytest.mark.parametrize("token_budget", [60, 2_048])
+def test_a_request_that_waited_has_the_bits_of_one_alone(token_budget: int, tiny_folder: Callable[[str], Path]) -> None:
+    engine, requests = load(tiny_folder("llama tied"), "float32", 1), random_requests(8, [40, 50, 45, 3, 530])
+    for number, parts in score_in_turn(engine, requests, token_budget).items():
+        (alone,) = score(engine, [requests[number]])
+        assert [vector.tobytes() for vector in parts] == [vector.tobytes() for vector in alone]
 
 
 def test_an_abandoned_schedule_leaves_nothing_behind(tiny_folder: Callable[[str], Path]) -> None:

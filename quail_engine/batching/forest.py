@@ -6,15 +6,21 @@ rounds differently from attention over a whole one, and an answer must not depen
 
 Nodes that only begin alike, such as two versions of one text, stay two nodes: each attends to itself as a whole. But a token's
 keys and values depend on nothing behind it, so the second node takes those of the common beginning from the first.
+
+A request may wait for the answer to another one that begins alike, as the second question about a text does. It joins the
+forest when that answer says so; until then the KV of the first one's path is kept, and so it costs what is its own.
 """
 
 from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
+from types import MappingProxyType
 
 from quail_engine.batching.batch import Batch, Node, Read, work_of
 from quail_engine.prompts.request import HIDDEN, Ids, Readout, Request
@@ -41,53 +47,155 @@ class _Forest:
     children: dict[int, list[int]]  # sorted by their tokens; the roots are the children of ROOT
     siblings: dict[int, tuple[int, int]]  # node → the sibling before it, and with how many equal tokens both begin
     reads: dict[int, list[tuple[Ids, int, int]]]  # node → (head rows, request, part)
+    ends: dict[int, int]  # request → the node of its last segment
 
     @property
     def fresh(self) -> int:
         """Tokens to prefill."""
         return sum(map(len, self.ids)) - sum(shared for _, shared in self.siblings.values())
 
+    def fresh_of(self, node: int) -> int:
+        return len(self.ids[node]) - (self.siblings[node][1] if node in self.siblings else 0)
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the root to `node`, with it."""
+        found = []
+        while node != ROOT:
+            found.append(node)
+            node = self.parents[node]
+        return found[::-1]
+
 
 class Schedule:
     """Requests on their way to the engine: what is left of their forest is cut off piece by piece.
 
     Nodes come depth-first, siblings in the order of their tokens. So a node begins most alike the sibling before it, and the KV
-    that a piece leaves for the next ones is no more than the path to the next node, and that sibling. `Read.request` is an
-    index into the requests.
+    that a piece leaves for the next ones is no more than the path to the next node, and that sibling; besides the paths of
+    requests that others wait for, up to `room`. `Read.request` is an index into the requests.
     """
 
-    def __init__(self, requests: Sequence[Request], numbers: Iterator[int]) -> None:
-        """`numbers`: of nodes, ascending; schedules whose pieces share batches draw from one."""
-        self._forest = _grow(requests)
-        self._order = _depth_first(self._forest)
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        numbers: Iterator[int],
+        after: Mapping[int, int] = MappingProxyType({}),
+        room: float = inf,
+    ) -> None:
+        """`numbers`: of nodes, ascending; schedules whose pieces share batches draw from one.
+
+        `after`: requests that wait, each with the one that it waits for. `room`: tokens of live KV from which on nothing is cut
+        off but what waits no longer.
+        """
+        self._requests = requests
+        self._forest = forest = _grow(requests, after)
+        self._order = _depth_first(forest)
         self._next = next(self._order, None)
-        self._given = [0] * len(self._forest.ids)  # numbers, by index in the forest
+        self._given = [0] * len(forest.ids)  # numbers, by index in the forest
         self._numbers = numbers
-        self.tokens = self._forest.fresh  # left
-        self._hidden = any(HIDDEN in rows for reads in self._forest.reads.values() for rows, _, _ in reads)
+        self._left = forest.fresh  # of what waits for nothing
+        readouts = {id(request.readout): request.readout for request in requests}
+        self._hidden = any(HIDDEN in rows for readout in readouts.values() for rows in readout.rows)
+        self._followers: dict[int, list[int]] = {}
+        for number, leader in after.items():
+            self._followers.setdefault(leader, []).append(number)
+        self._leaders: dict[int, list[int]] = {}  # by the node where they end
+        for leader in self._followers:
+            if leader in forest.ends:
+                self._leaders.setdefault(forest.ends[leader], []).append(leader)
+        self._undecided: dict[int, int] = {}  # leaders that were cut off, with the node where they end
+        self._ready: deque[int] = deque()  # nodes of requests that wait no longer
+        self._room = room
+
+    @property
+    def tokens(self) -> int:
+        """Those that can be cut off."""
+        ready = sum(map(self._forest.fresh_of, self._ready))
+        return ready if self._is_full() else ready + self._left
 
     def cut(self, token_budget: int, at_least_one: bool = True) -> Batch:
         """The next nodes, of at most `token_budget` tokens together; `at_least_one` comes even if it alone is larger."""
-        forest, given, index = self._forest, self._given, self._next
+        forest, chosen, tokens = self._forest, list[int](), 0
+        followers = bool(self._ready)
+        full = self._is_full()
+        while (index := self._ready[0] if self._ready else None if full else self._next) is not None:
+            fresh = forest.fresh_of(index)
+            if tokens + fresh > token_budget and (chosen or not at_least_one):
+                break
+            tokens += fresh
+            chosen.append(index)
+            if self._ready:
+                self._ready.popleft()
+            else:
+                self._left -= fresh
+                self._next = next(self._order, None)
+        return self._batch(_side_by_side(forest, chosen) if followers else chosen)
+
+    def decide(self, request: int, followed: bool) -> list[int]:
+        """Says whether those that wait for a request that was answered are asked. Returns those that never will be."""
+        end, waiting = self._undecided.pop(request, ROOT), self._followers.pop(request, [])
+        if not followed:
+            return waiting + [other for number in waiting for other in self.decide(number, False)]
+        for number in waiting:
+            self._follow(end, number)
+        return []
+
+    def _batch(self, chosen: Sequence[int]) -> Batch:
+        forest, given = self._forest, self._given
         nodes: list[Node] = []
         reads: list[Read] = []
-        tokens = 0
-        while index is not None:
+        for index in chosen:
             ids, parent = forest.ids[index], forest.parents[index]
             sibling, shared = forest.siblings.get(index, (ROOT, 0))
-            if tokens + len(ids) - shared > token_budget and (nodes or not at_least_one):
-                break
-            tokens += len(ids) - shared
             number = given[index] = next(self._numbers)
             parent = ROOT if parent == ROOT else given[parent]
             nodes.append(Node(number, parent, ids, given[sibling], shared) if shared else Node(number, parent, ids))
             if index in forest.reads:
                 reads += [Read(number, rows, request, part) for rows, request, part in forest.reads[index]]
-            index = next(self._order, None)
-        self._next = index
-        self.tokens -= tokens
-        held = () if index is None else _needed(forest, index)
-        return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in held), hidden=self._hidden)
+            self._undecided |= dict.fromkeys(self._leaders.pop(index, ()), index)
+        return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in self._live()), hidden=self._hidden)
+
+    def _live(self) -> set[int]:
+        """Nodes whose KV something needs that is to come, or may be."""
+        coming = [*self._ready, *(() if self._next is None else (self._next,))]
+        new = set(self._ready)
+        live = {node for index in coming for node in _needed(self._forest, index)} - new
+        return live | {node for end in self._undecided.values() for node in self._forest.path(end)}
+
+    def _is_full(self) -> bool:
+        return bool(self._undecided) and sum(len(self._forest.ids[node]) for node in self._live()) >= self._room
+
+    def _follow(self, end: int, number: int) -> None:
+        """Adds a request behind the path of the one that it waited for."""
+        forest, path = self._forest, self._forest.path(end)
+        request, place = self._requests[number], ROOT
+        assert not request.readout.reference.reads, "what waits is compared with no other prompt"
+        runs = [run for segment in request.segments for run in _runs(segment)]
+        shared = next((depth for depth, (run, node) in enumerate(zip(runs, path, strict=False)) if run != forest.ids[node]), 0)
+        shared = min(shared, len(runs) - 1)  # it ends in a node of its own
+        if shared:
+            place = path[shared - 1]
+        for depth, run in enumerate(runs[shared:], shared):
+            place = self._added(place, run)
+            if depth == shared < len(path) and (common := min(_common(forest.ids[path[depth]], run), len(run) - 1)):
+                forest.siblings[place] = path[depth], common
+        if number in self._followers:
+            self._leaders[place] = [number]
+        known: dict[tuple[int, Ids], int] = {}
+        for part, (suffix, rows) in enumerate(zip(_suffix_paths(request.readout.suffixes), request.readout.rows, strict=True)):
+            node = place
+            for run in (run for piece in suffix for run in _runs(piece)):
+                if (node, run) not in known:
+                    known[node, run] = self._added(node, run)
+                node = known[node, run]
+            forest.reads.setdefault(node, []).append((rows, number, part))
+
+    def _added(self, parent: int, run: Ids) -> int:
+        node = len(self._forest.ids)
+        self._forest.ids.append(run)
+        self._forest.parents.append(parent)
+        self._given.append(0)
+        self._ready.append(node)
+        return node
 
 
 def schedule(requests: Sequence[Request], token_budget: int) -> Iterator[Batch]:
@@ -117,9 +225,9 @@ def count_work(requests: Sequence[Request]) -> Work:
     return work_of(Node(n, parent, ids, *forest.siblings.get(n, (ROOT, 0))) for n, (ids, parent) in nodes)
 
 
-def _grow(requests: Sequence[Request]) -> _Forest:
-    """Merges the requests' paths from the root."""
-    forest = _Forest([], [], {}, {}, {})
+def _grow(requests: Sequence[Request], without: Collection[int] = ()) -> _Forest:
+    """Merges the requests' paths from the root, but for those of some requests, by their numbers."""
+    forest = _Forest([], [], {}, {}, {}, {})
     known: dict[tuple[int, Ids], int] = {}
     # Requests in a row often begin with the very same segments and have one readout; these are not compared by content.
     before: tuple[Ids, ...] = ()
@@ -128,12 +236,16 @@ def _grow(requests: Sequence[Request]) -> _Forest:
     reads: list[tuple[tuple[Ids, ...], Ids]] = []  # of the readout: the path after the request or the reference, and head rows
     own, reference = 0, ROOT  # of the readout: how many reads are after the request, and the node that the others are after
     for number, request in enumerate(requests):
+        if number in without:
+            continue
         segments = request.segments
         depth = _shared(before, segments)
         del path[depth:]
         for segment in segments[depth:]:
             path.append(_place(forest, known, path[-1] if path else ROOT, segment))
         before = segments
+        if without:
+            forest.ends[number] = path[-1]
         if request.readout is not readout:
             readout = request.readout
             reads = list(zip(_suffix_paths(readout.suffixes), readout.rows, strict=True))
@@ -182,8 +294,8 @@ def _shared(one: tuple[Ids, ...], other: tuple[Ids, ...]) -> int:
 def _place(forest: _Forest, known: dict[tuple[int, Ids], int], parent: int, run: Ids) -> int:
     """The last node of `run` below `parent`."""
     if len(run) > CHUNK_TOKENS:
-        for start in range(0, len(run), CHUNK_TOKENS):
-            parent = _place(forest, known, parent, run[start : start + CHUNK_TOKENS])
+        for chunk in _runs(run):
+            parent = _place(forest, known, parent, chunk)
         return parent
     new = len(forest.ids)
     node = known.setdefault((parent, run), new)
@@ -195,6 +307,11 @@ def _place(forest: _Forest, known: dict[tuple[int, Ids], int], parent: int, run:
         else:
             forest.children[parent] = [node]
     return node
+
+
+def _runs(segment: Ids) -> list[Ids]:
+    """A segment as the nodes that it is cut into."""
+    return [segment[start : start + CHUNK_TOKENS] for start in range(0, len(segment), CHUNK_TOKENS)]
 
 
 @lru_cache(maxsize=256)
@@ -228,3 +345,21 @@ def _needed(forest: _Forest, node: int) -> Iterator[int]:
         yield forest.siblings[node][0]
     while (node := forest.parents[node]) != ROOT:
         yield node
+
+
+def _side_by_side(forest: _Forest, nodes: Sequence[int]) -> list[int]:
+    """Nodes of one batch reordered depth-first, each ancestor's side by side, also where it is of an earlier batch; children
+    keep their order."""
+    children: dict[int, dict[int, None]] = {}
+    for node in nodes:
+        while node != ROOT and node not in children.get(parent := forest.parents[node], {}):
+            children.setdefault(parent, {})[node] = None
+            node = parent
+    chosen = set(nodes)
+    found, stack = [], list(reversed(children[ROOT]))
+    while stack:
+        node = stack.pop()
+        if node in chosen:
+            found.append(node)
+        stack += reversed(children.get(node, {}))
+    return found

@@ -3,7 +3,7 @@
 They never raise and never wait for a model: a missing answer is NULL, and the round goes on.
 """
 
-from quail_engine.lookups.digests import DigestTable, Positions, distinct
+from quail_engine.lookups.digests import DigestTable, Positions, digests_of, distinct
 from quail_engine.lookups.functions import create_function, register
 from quail_engine.lookups.inquiry import Arguments, Inquiry
 from quail_engine.lookups.spill import Spill
@@ -18,6 +18,7 @@ __all__ = [
     "Spill",
     "StatementLookUps",
     "create_function",
+    "digests_of",
     "distinct",
     "labels_of",
     "least_margin",

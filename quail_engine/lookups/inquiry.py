@@ -23,7 +23,7 @@ from quail_engine.lookups.spill import Spill
 Arguments = tuple[str, ...]
 Numbers = NDArray[np.float32]
 
-_OPEN, _FAILED = -1, -2  # instead of a place among the numbers
+_OPEN, _FAILED, _REFUSED = -1, -2, -3  # instead of a place among the numbers
 
 
 class Inquiry:
@@ -57,6 +57,7 @@ class Inquiry:
         self._places = np.empty(0, np.int64)  # by position: where an input's numbers begin
         self._numbers = np.empty(0, np.float32)
         self._used = 0  # of them
+        self._refused = 0
         self.missing = self._no_texts()
 
     def canonical(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -71,6 +72,11 @@ class Inquiry:
     def inputs(self) -> int:
         """Different inputs that were noted so far."""
         return len(self._met)
+
+    @property
+    def needed(self) -> int:
+        """Those of them that were not refused."""
+        return len(self._met) - self._refused
 
     def find(self, digests: Digests) -> Positions:
         """Positions by which inputs are known here from now on; -1 for one that was never noted."""
@@ -132,6 +138,11 @@ class Inquiry:
         self._numbers[self._used : end] = numbers.reshape(-1)
         self._places[positions] = np.arange(self._used, end, width)
         self._used = end
+
+    def refuse(self, positions: Sequence[int]) -> None:
+        """Inputs whose answer no row needs, whatever it would be; they are NULL, and not asked."""
+        self._places[positions] = _REFUSED
+        self._refused += len(positions)
 
     def numbers(self, positions: Positions, width: int) -> Numbers:
         """The first `width` numbers of known inputs, a row each; NaN for those that have none."""

@@ -254,8 +254,8 @@ class StatementLookUps:
         return {tag: max(_by_tag[tag].rows, _by_tag[tag + BESIDE].rows) for tag in self.tags}
 
     def inputs(self, call_index: int) -> int:
-        """Different inputs that were met so far."""
-        return self.inquiry(call_index).inputs
+        """Different inputs that were met so far, and whose answer matters."""
+        return self.inquiry(call_index).needed
 
     def true(self, call_index: int) -> int | None:
         """The inputs that are known to be TRUE; None of a call that is no condition."""

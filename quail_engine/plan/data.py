@@ -71,7 +71,7 @@ def _(node: RoundsNode) -> dict[str, Any]:
 def _(step: TogetherNode) -> dict[str, Any]:
     conditions = [list(condition) for condition in step.conditions]
     tokens, apart = as_data(step.tokens_fresh), as_data(step.tokens_apart)
-    return {"conditions": conditions, "tokens_fresh": tokens, "tokens_apart": apart}
+    return {"conditions": conditions, "cascades": step.cascades, "tokens_fresh": tokens, "tokens_apart": apart}
 
 
 @as_data.register

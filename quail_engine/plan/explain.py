@@ -117,7 +117,9 @@ def _(rounds: Rounds, calls: Sequence[CallNode]) -> Iterator[Node]:
 
 def _together(step: Together) -> TogetherNode:
     tokens, apart = (Estimate(round(value), Source.ASSUMED) for value in (step.tokens, step.tokens_apart))
-    return TogetherNode(tuple(conjunct.calls for conjunct in step.conditions), tokens, apart)
+    return TogetherNode(
+        tuple(conjunct.calls for conjunct in step.conditions), step.cascades, step.conditions[0].passes.value, tokens, apart
+    )
 
 
 def _shown(step: FirstRows | None, calls: Sequence[CallNode]) -> Iterator[Node]:

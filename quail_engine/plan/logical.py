@@ -35,7 +35,7 @@ class LookUps:
 
     calls: tuple[int, ...]  # indexes, in text order
     orders: tuple[Order, ...] = ()  # the ANDs whose conditions are asked one after the other
-    together: tuple[Together, ...] = ()  # but these, which follow each other in one of the orders
+    together: tuple[Together, ...] = ()  # of these, those that share the KV of their text
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,13 @@ class Rounds:
     calls: tuple[int, ...]
     levels: int  # number of levels; 0 when no call is left to look up
     orders: tuple[Order, ...] = ()  # conditions of one AND, each asked where those before it are TRUE
-    together: tuple[Together, ...] = ()  # of these, those that are asked in one pass
+    together: tuple[Together, ...] = ()  # of these, those that share the KV of their text
     sampled: tuple[int, ...] = ()  # calls that were asked about some rows before it was their turn
+
+    @property
+    def on_kv(self) -> tuple[Together, ...]:
+        """Of `together`, those whose later conditions wait for the answers to the earlier ones."""
+        return tuple(step for step in self.together if step.cascades)
 
 
 @dataclass(frozen=True)

@@ -74,12 +74,18 @@ def _(node: RoundsNode) -> Iterator[str]:
         yield from _details(call)
     questions = {call.call: _question(call) for call in node.calls}
     for order, passes in zip(node.orders, node.passes, strict=True):
-        open_ = passes.removeprefix("IS ").replace("NOT", "not")
-        yield f"  one after the other, each where those before it are {open_}: {_conditions(order, questions)}"
+        yield f"  one after the other, each where those before it are {_words(passes)}: {_conditions(order, questions)}"
     for step in node.together:
-        yield f"  of these asked together, as they share the text's KV: {_conditions(step.conditions, questions)}"
+        on_kv = f"asked where the one before is {_words(step.passes)}, on its KV"
+        way = on_kv if step.cascades else "asked together, as they share the text's KV"
+        yield f"  of these {way}: {_conditions(step.conditions, questions)}"
         tokens, apart = (_amounts((estimate, "tokens")) for estimate in (step.tokens_fresh, step.tokens_apart))
-        yield f"    {tokens}; instead: one after the other, {apart}"
+        yield f"    {tokens}; instead: the text anew for each, {apart}"
+
+
+def _words(passes: str) -> str:
+    """`not TRUE`."""
+    return passes.removeprefix("IS ").replace("NOT", "not")
 
 
 def _conditions(conditions: Sequence[Sequence[int]], questions: Mapping[int, str]) -> str:

@@ -1,21 +1,30 @@
-"""Conditions about one text, asked in one pass: the text is prefilled once for all of them, but they are asked of more rows."""
+"""Conditions about one text whose KV serves all of them: each waits for the one before it, or they are asked at once.
+
+One that waits costs its own tokens, and is asked of no row that another condition refuses; but it takes a batch more. Asked at
+once they are asked of more rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quail_engine.plan.order import TIE
 from quail_engine.sql import Order
 
+_BATCH_TOKENS = 10.0
+"""A batch more takes about as long as so many tokens: the time to read the weights once."""
+
 
 @dataclass(frozen=True)
 class Together:
-    """Conditions that are asked at once, with the tokens that are expected to be prefilled for them."""
+    """Conditions that share the KV of their text, with the tokens that are expected to be prefilled for them."""
 
     conditions: Order
     tokens: float
-    tokens_apart: float  # were they asked one after the other
+    tokens_apart: float  # were the text prefilled for each of them
+    cascades: bool  # each is asked where those before it leave the whole open; False: at once
+    shares: tuple[float, ...]  # of the first one's texts, those about which each is asked
 
 
 @dataclass(frozen=True)
@@ -26,27 +35,48 @@ class Step:
     end: int
     tokens: float
     tokens_apart: float
+    cascades: bool = False
 
 
-def cheapest_steps(text: float, behind: Callable[[int, int], float], inputs: Sequence[float]) -> list[Step]:
+def cheapest_steps(
+    text: float,
+    behind: Callable[[int, int], float],
+    inputs: Sequence[float],
+    waits: Callable[[int, int], bool] = lambda start, end: True,
+) -> list[Step]:
     """How conditions about one text, in their order, are best divided into steps.
 
     `text`: its tokens; `behind`: those of the conditions from one to before another; `inputs`: different texts that are left
-    before each. Conditions are asked at once only where it gains something, as that asks more.
+    before each; `waits`: whether each of the conditions from one to before another can wait for the answer to the one before
+    it. At once conditions are asked only where it gains something, as that asks more.
 
     >>> cheapest_steps(100, lambda start, end: 10 * (end - start), [50, 25])
-    [Step(start=0, end=2, tokens=6000, tokens_apart=8250)]
-    >>> [step.end for step in cheapest_steps(10, lambda start, end: 30 * (end - start), [50, 5])]
+    [Step(start=0, end=2, tokens=5750, tokens_apart=8250, cascades=True)]
+    >>> cheapest_steps(100, lambda start, end: 10 * (end - start), [50, 50])
+    [Step(start=0, end=2, tokens=6000, tokens_apart=11000, cascades=False)]
+    >>> [step.end for step in cheapest_steps(10, lambda start, end: 30 * (end - start), [50, 5], lambda start, end: False)]
     [1, 2]
     """
     best: list[tuple[float, list[Step]]] = [(0.0, [])]
     for end in range(1, len(inputs) + 1):
         found = []
         for start in reversed(range(end)):
-            tokens = inputs[start] * (text + behind(start, end))
-            apart = sum(inputs[i] * (text + behind(i, i + 1)) for i in range(start, end))
-            if end - start == 1 or tokens * TIE < apart:
-                before, steps = best[start]
-                found.append((before + tokens, [*steps, Step(start, end, tokens, apart)]))
+            before, steps = best[start]
+            for price, step in _ways(text, behind, inputs, start, end, waits(start, end)):
+                found.append((before + price, [*steps, step]))
         best.append(min(found, key=lambda candidate: candidate[0]))
     return best[-1][1]
+
+
+def _ways(
+    text: float, behind: Callable[[int, int], float], inputs: Sequence[float], start: int, end: int, waits: bool
+) -> Iterator[tuple[float, Step]]:
+    """The ways to ask conditions in one step, with their prices in tokens."""
+    apart = sum(inputs[i] * (text + behind(i, i + 1)) for i in range(start, end))
+    at_once = inputs[start] * (text + behind(start, end))
+    if end - start == 1 or at_once * TIE < apart:
+        yield at_once + _BATCH_TOKENS, Step(start, end, at_once, apart)
+    if waits and end - start > 1:
+        first = inputs[start] * (text + behind(start, start + 1))
+        tokens = first + sum(inputs[i] * (behind(i - 1, i + 1) - behind(i - 1, i)) for i in range(start + 1, end))
+        yield tokens + _BATCH_TOKENS * (end - start), Step(start, end, tokens, apart, cascades=True)

@@ -111,10 +111,12 @@ class RoundsNode:
 
 @dataclass(frozen=True)
 class TogetherNode:
-    """Conditions of one of the orders that are asked at once, because they share the KV of their text."""
+    """Conditions of one of the orders that share the KV of their text."""
 
     conditions: tuple[tuple[int, ...], ...]  # by the numbers of their calls
-    tokens_fresh: Estimate  # that are prefilled for them, and were they asked one after the other
+    cascades: bool  # each is asked where those before it pass; False: at once
+    passes: str  # what that means: `IS TRUE`, or in an OR `IS NOT TRUE`
+    tokens_fresh: Estimate  # that are prefilled for them, and were the text prefilled for each
     tokens_apart: Estimate
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from planner.text_first import put_texts_first
 
 from quail_engine import BudgetError, QuailError, Session, Settings
 from quail_engine.batching.batch import Batch
@@ -249,3 +250,54 @@ def test_many_statements_of_eight_threads(session: Session, database: duckdb.Duc
         assert rows == [(i, "1" in str(i)) for i in range(start, start + 60)]
     assert not session._owner._claimed
     assert not session._owner._places
+
+
+def _both_of(start: int, stop: int) -> str:
+    first, second = (f"AI_FILTER('does it say ''{digit}''?', i || ' is note ' || i)" for digit in (1, 2))
+    return f"create table t{start} as select i from range({start}, {stop}) r(i) where {first} and {second}"
+
+
+def test_conditions_that_wait_for_each_other_in_several_statements(
+    session: Session, database: duckdb.DuckDBPyConnection, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_texts_first(monkeypatch)
+    overrides = {"sample_rows": 0}
+    with ThreadPoolExecutor(3) as pool:
+        starts = (0, 100, 150)
+        runs = []
+        for number, start in enumerate(starts):
+            sql = _both_of(start, start + ROWS)
+            runs.append(pool.submit(session.execute, database.cursor(), sql, overrides=overrides))
+            assert gate.reached.wait(30)
+            gate.until_waited(session, number + 1)
+        gate.open.set()
+        reports = [run.result(timeout=60) for run in runs]
+    told = [{i for i in range(start, start + ROWS) if "1" in str(i)} for start in starts]
+    for start, ones in zip(starts, told, strict=True):
+        rows = database.execute(f"from t{start} order by i").fetchall()
+        assert rows == [(i,) for i in sorted(ones) if "2" in str(i)]
+    assert all("on its KV" in report.plan for report in reports)
+    assert gate.asked == sum(report.asked for report in reports) == 350 + len(set().union(*told))
+    assert not session._owner._claimed
+
+
+def test_a_cancelled_cascade_keeps_its_answers(
+    session: Session, database: duckdb.DuckDBPyConnection, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_texts_first(monkeypatch)
+    cancelled = threading.Event()
+    overrides = {"sample_rows": 0}
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            session.execute, database.cursor(), _both_of(0, 5 * ROWS), cancelled=cancelled, overrides=overrides
+        )
+        assert gate.reached.wait(30)
+        cancelled.set()
+        gate.open.set()
+        with pytest.raises(QuailError, match="cancelled"):
+            running.result(timeout=30)
+    kept = gate.asked
+    report = session.execute(database.cursor(), _both_of(0, 5 * ROWS), overrides=overrides)
+    ones = sum("1" in str(i) for i in range(5 * ROWS))
+    assert 0 < kept < 5 * ROWS
+    assert report.asked + kept == gate.asked == 5 * ROWS + ones

@@ -19,6 +19,6 @@ RULES: tuple[Callable[[LogicalPlan], LogicalPlan], ...] = (
     order_disjuncts,  # the same inside of these conditions; beside it, as neither looks at what the other orders
     order_joins,  # then all together, by counts and selectivities; where these say nothing, the order above stays
     stay_with_answers,  # after what weighs orders for somebody who begins: another order would ask anew about old rows
-    ask_together,  # after the order that it follows: which neighbours in it gain by being asked at once
+    ask_together,  # after the order that it follows: which neighbours in it share the KV of their text
     choose_anchor,  # last: it orders pairs, so everything that adds, drops or moves a join stands before it
 )

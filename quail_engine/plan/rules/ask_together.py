@@ -1,8 +1,9 @@
-"""Conditions of one AND that follow each other and read the same text are asked at once, where that prefills fewer tokens.
+"""Conditions of one AND that follow each other and read the same text share its KV, where that prefills fewer tokens.
 
 Where a model's prompts put the text first, its KV serves all of them; asked later, the text would be prefilled again. For a
-text of d tokens, a question of q, and a share s of rows that the conditions before leave, a condition costs q a row beside the
-others, and s (d + q) after them. So long texts are read once, and a rare condition about short texts still comes first.
+text of d tokens, a question of q, and a share s of rows that the conditions before leave, a condition costs s q a row where it
+waits for their answers with the KV at hand, q where it is asked at once with them, and s (d + q) after them. Only a condition
+that is a call, or NOT one, is waited for: its answer alone must say whether the row needs the next one.
 
 Of a text that one of them is known to refuse, as by an earlier statement's answers, the others are not asked.
 """
@@ -20,6 +21,8 @@ from quail_engine.plan.order import distinct
 from quail_engine.plan.statistics import ConjunctionStatistics
 from quail_engine.plan.together import Together, cheapest_steps
 from quail_engine.sql import Conjunct, Conjunction, Order
+
+_UNCOUNTED = 1_000.0  # texts, where their rows cannot be listed before something is asked
 
 
 def ask_together(plan: LogicalPlan) -> LogicalPlan:
@@ -39,13 +42,25 @@ def _groups(plan: LogicalPlan, order: Order, conjunction: Conjunction, known: Co
         if text is not None and len(conditions) > 1:
             call = conditions[0].calls[0]
             counted = plan.statistics.calls[call].inputs
-            inputs = counted.value if counted else 1.0
+            inputs = counted.value if counted else _UNCOUNTED
             rows = known.rows.value if known.rows else inputs
             left = [distinct(inputs, rows, known.share(places[: first + i])) for i in range(len(conditions))]
-            for step in cheapest_steps(_text_tokens(plan, call), partial(_behind, plan, conditions), left):
+            behind, waits = partial(_behind, plan, conditions), partial(_waits, plan, conditions)
+            for step in cheapest_steps(_text_tokens(plan, call), behind, left, waits):
                 if step.end - step.start > 1:
-                    yield Together(conditions[step.start : step.end], step.tokens, step.tokens_apart)
+                    of = slice(step.start, step.end)
+                    shares = tuple(inputs / max(1.0, left[step.start]) for inputs in left[of])
+                    yield Together(conditions[of], step.tokens, step.tokens_apart, step.cascades, shares)
         first += len(conditions)
+
+
+def _waits(plan: LogicalPlan, conditions: Order, start: int, end: int) -> bool:
+    """Whether each of some conditions can wait for the one before it. A question that another call asks, too, cannot: that call
+    may need an answer that this one does not."""
+    decide = all(conjunct.negated is not None for conjunct in conditions[start : end - 1])
+    questions = [call.question for call in plan.query.calls]
+    asked = [plan.call(i).question for conjunct in conditions[start:end] for i in conjunct.calls]
+    return decide and all(questions.count(question) == 1 for question in asked)
 
 
 def _text(plan: LogicalPlan, conjunct: Conjunct) -> object:
