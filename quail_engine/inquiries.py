@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answering import Answering, Tally, Terms
-from quail_engine.cascade import Cascade, Follows
-from quail_engine.lookups import Inquiry, StatementLookUps, least_margin
+from quail_engine.cascade import Follows
+from quail_engine.lookups import Inquiry, Positions, StatementLookUps, least_margin
 from quail_engine.model import Model
 from quail_engine.owner import Owner
-from quail_engine.plan import Together
+from quail_engine.plan import Link
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
 from quail_engine.sql import Query
@@ -54,35 +53,35 @@ class Inquiries:
     def tally_of(self, inquiry: Inquiry) -> Tally:
         return self._answering.tally_of(inquiry)
 
-    def answer(self, missing: Sequence[Inquiry], on_kv: Sequence[Together] = ()) -> None:
-        """Of conditions `on_kv` the later ones are asked where those before them are as their rows need them.
+    def answer(self, missing: Sequence[Inquiry], links: Sequence[Link] = ()) -> None:
+        """Has answered what is missing, but for what `links` make needless.
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
-        cascade = self._cascade(on_kv)
+        cascade = {self.look_ups.inquiry(call): self._follows(link) for link in links for call in link.calls}
         for name in dict.fromkeys(inquiry.model for inquiry in missing):
             inquiries = [inquiry for inquiry in missing if inquiry.model == name]
             self._answering.answer(self.services.model(name), inquiries, cascade)
 
-    def _cascade(self, on_kv: Sequence[Together]) -> Cascade:
-        found: dict[Inquiry, Follows] = {}
-        for step in on_kv:
-            for (before, after), share in zip(pairwise(step.conditions), step.shares[1:], strict=True):
-                leader, *_ = before.calls
-                least = least_margin(self.look_ups.threshold(leader))
-                follows = Follows(self.look_ups.inquiry(leader), least, bool(before.negated), before.passes, share)
-                found |= {self.look_ups.inquiry(call): follows for call in after.calls}
-        return found
+    def _follows(self, link: Link) -> Follows:
+        least = least_margin(self.look_ups.threshold(link.leader))
+        return Follows(self.look_ups.inquiry(link.leader), least, link.negated, link.needs, link.share)
 
-    def true(self, call: int, inputs: pa.Table) -> NDArray[np.bool_]:
-        """For which inputs of a condition, one column an argument, it is TRUE. What is not known is asked."""
-        inquiry, batches = self.look_ups.inquiry(call), inputs.to_batches()
-        positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in batches]
-        while inquiry.waits:
-            self.answer([inquiry])
-            positions = [inquiry.meet(batch.columns, batch.num_rows) for batch in batches]
+    def true(self, call: int, inputs: pa.Table, links: Sequence[Link] = ()) -> NDArray[np.bool_]:
+        """For which inputs of a condition, one column an argument, it is TRUE. What is not known is asked; so is that of calls
+        about the same inputs which wait for it by `links`."""
+        inquiries = [self.look_ups.inquiry(i) for i in (call, *(i for link in links for i in link.calls))]
+        batches = inputs.to_batches()
+
+        def met() -> list[list[Positions]]:
+            return [[inquiry.meet(batch.columns, batch.num_rows) for batch in batches] for inquiry in inquiries]
+
+        positions = met()
+        while waiting := [inquiry for inquiry in inquiries if inquiry.waits]:
+            self.answer(waiting, links)
+            positions = met()
         least = least_margin(self.look_ups.threshold(call))
-        found = [np.empty(0, bool), *(inquiry.numbers(some, 1)[:, 0] >= least for some in positions)]
+        found = [np.empty(0, bool), *(inquiries[0].numbers(some, 1)[:, 0] >= least for some in positions[0])]
         return np.concatenate(found)
 
     def remembered(self, call: int) -> tuple[int, int]:

@@ -150,7 +150,7 @@ class Resolver:
                     self._look_ups.forget()
                     level = lowest
                 elif not self._inquiries.recall(self._beside):
-                    self._inquiries.answer(missing, self._plan.rounds.on_kv)
+                    self._inquiries.answer(missing, self.plan.rounds.links)
                 settled = True
             elif keep:
                 return self._drop_asides()
@@ -235,6 +235,6 @@ class Resolver:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         self._joined[step.ask.call] = len(pairs)
-        true = pairs.filter(pa.array(self._inquiries.true(step.ask.call, pairs)))
+        true = pairs.filter(pa.array(self._inquiries.true(step.ask.call, pairs, step.links)))
         self._listed.answered(step.ask.call, len(pairs), len(true))
         return true

@@ -151,11 +151,16 @@ def _take_over(indexes: Sequence[int], inquiries: Inquiries, calls: list[CallSta
 def _look_at_prompts(
     query: Query, inquiries: Inquiries, calls: list[CallStatistics], conjunctions: Sequence[ConjunctionStatistics]
 ) -> None:
-    """Fills in `calls` how the prompts of an AND's conditions read a text that several of them read."""
-    for conjunction, known in zip(query.conjunctions, conjunctions, strict=True):
-        indexes = [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+    """Fills in `calls` how the prompts of conditions of one AND, or beside one join, read a text that several of them read."""
+    groups = [
+        [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
+        for conjunction, known in zip(query.conjunctions, conjunctions, strict=True)
+        if known.rows is None or known.rows.value
+    ]
+    groups.append([condition.call for condition in build(query).conditions if isinstance(condition, AiFilter)])
+    for indexes in groups:
         read = [(query.calls[i].arguments, inquiries.look_ups.inquiry(i).model) for i in indexes]
-        for i, text in zip(indexes, read, strict=True) if known.rows is None or known.rows.value else ():
+        for i, text in zip(indexes, read, strict=True):
             if read.count(text) > 1 and _reads_one_text(query, i):
                 model = inquiries.services.model(text[1])
                 calls[i] = replace(calls[i], reading=reading_of(model, query.calls[i].question))

@@ -11,7 +11,7 @@ from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, Phy
 from quail_engine.plan.rules.order_joins import order_joins
 from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Reading, Source, Statistics
 from quail_engine.plan.text import as_text, number
-from quail_engine.plan.together import Together
+from quail_engine.plan.together import Link, Together
 from quail_engine.plan.tree import (
     Alternative,
     AskNode,
@@ -45,6 +45,7 @@ __all__ = [
     "Found",
     "JoinCounts",
     "Layout",
+    "Link",
     "LogicalPlan",
     "PhysicalPlan",
     "PlanTree",

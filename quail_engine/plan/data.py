@@ -50,7 +50,8 @@ def _(layout: Layout) -> dict[str, Any]:
 
 @as_data.register
 def _(node: AskNode) -> dict[str, Any]:
-    return {"operator": node.operator, "source": node.source, "table": node.table, "calls": [as_data(node.call)]}
+    source = {"source": node.source, "table": node.table, "on_kv": node.on_kv}
+    return {"operator": node.operator, **source, "calls": [as_data(node.call)]}
 
 
 @as_data.register

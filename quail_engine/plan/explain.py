@@ -96,7 +96,7 @@ def _(step: AskStep, calls: Sequence[CallNode]) -> Iterator[Node]:
     operator = "AiFilter" if step.ask.anchor is None else "AiJoin"
     # Listing the inputs takes the place of the guard.
     call = replace(calls[step.ask.call], anchor=step.ask.anchor, guard="", depends=())
-    yield AskNode(operator, call, step.source.sql, step.table.name)
+    yield AskNode(operator, call, step.source.sql, step.table.name, step.on_kv)
 
 
 @_nodes.register

@@ -18,6 +18,7 @@ class AiFilter:
 
     call: int  # index of the call in the query
     space: PairSpace  # where its inputs come from
+    same_text: tuple[int, ...] = ()  # calls of filters on the same text: right behind one of them it is asked on its KV
 
 
 @dataclass(frozen=True)

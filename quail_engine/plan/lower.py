@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from quail_engine.plan.logical import AiJoin, LogicalPlan
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from quail_engine.plan.logical import AiFilter, AiJoin, LogicalPlan
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, Believed, FirstRows, PhysicalPlan, Rounds, RunSql
-from quail_engine.sql import RowLimit, pairs_query
+from quail_engine.plan.together import Link
+from quail_engine.sql import Passes, RowLimit, pairs_query
 
 
 def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
@@ -16,12 +20,28 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         order = "" if anchor is None else f" ORDER BY a{anchor}"
         source = RunSql(pairs_query(plan.query, condition.space, tables) + order)
         table = AnswerTable(f"{table_prefix}_{number}", condition.call)
-        steps.append(AskStep(source, Ask(condition.call, anchor), table))
+        links = tuple(_links(plan, plan.conditions[number:]))
+        on_kv = number > 0 and _on_kv(plan.conditions[number - 1], condition)
+        steps.append(AskStep(source, Ask(condition.call, anchor), table, () if on_kv else links, on_kv))
         tables[condition.call] = table.name
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
     first = FirstRows(plan.stop, _believed(plan, plan.stop) if plan.stop_is_free else ()) if plan.stop else None
     rounds = Rounds(plan.rest.calls, levels, plan.rest.orders, plan.rest.together, plan.statistics.sampled(plan.query))
     return PhysicalPlan(tuple(steps), first, rounds)
+
+
+def _on_kv(before: AiFilter | AiJoin, condition: AiFilter | AiJoin) -> bool:
+    return isinstance(condition, AiFilter) and before.call in condition.same_text
+
+
+def _links(plan: LogicalPlan, conditions: Sequence[AiFilter | AiJoin]) -> Iterator[Link]:
+    """What is asked with the first of some conditions, each where the one before it is TRUE."""
+    share = 1.0
+    for before, condition in pairwise(conditions):
+        if not _on_kv(before, condition):
+            return
+        share *= plan.statistics.calls[before.call].selectivity.value
+        yield Link(before.call, False, Passes.TRUE, (condition.call,), share)
 
 
 def _believed(plan: LogicalPlan, stop: RowLimit) -> tuple[Believed, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quail_engine.plan.statistics import Estimate
-from quail_engine.plan.together import Together
+from quail_engine.plan.together import Link, Together
 from quail_engine.sql import Order, RowLimit
 
 
@@ -37,6 +37,8 @@ class AskStep:
     source: RunSql
     ask: Ask
     table: AnswerTable
+    links: tuple[Link, ...] = ()  # the steps after it that are asked with it, each where those before are TRUE, on their KV
+    on_kv: bool = False  # it is asked with a step before it
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ class Rounds:
     sampled: tuple[int, ...] = ()  # calls that were asked about some rows before it was their turn
 
     @property
-    def on_kv(self) -> tuple[Together, ...]:
-        """Of `together`, those whose later conditions wait for the answers to the earlier ones."""
-        return tuple(step for step in self.together if step.cascades)
+    def links(self) -> tuple[Link, ...]:
+        """What waits for what on a text's KV."""
+        return tuple(link for step in self.together for link in step.links)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ def _(node: AskNode) -> Iterator[str]:
     else:
         yield f"  anchor {{{call.anchor}}}: {call.arguments[call.anchor]}, its KV shared by all its partners"
         what, order = "pairs", " anchor by anchor"
+    if node.on_kv:
+        yield "  asked where the one before is TRUE, on its KV"
     yield f"  {what}: {shortened(node.source)}"
     yield f"  answers: recalled, else asked{order}; the TRUE ones go into {node.table}, which the statement joins"
     yield from _figures(call, "  ")

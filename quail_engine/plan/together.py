@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from quail_engine.plan.order import TIE
-from quail_engine.sql import Order
+from quail_engine.sql import Order, Passes
 
 _BATCH_TOKENS = 10.0
 """A batch more takes about as long as so many tokens: the time to read the weights once."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Calls that wait for a condition about the same text, while its KV is held."""
+
+    leader: int  # the condition's call
+    negated: bool  # the condition is NOT that
+    needs: Passes  # what the condition must be for them to matter
+    calls: tuple[int, ...]
+    share: float  # of the texts of the first condition of all, those about which they are asked, as expected
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,12 @@ class Together:
     tokens_apart: float  # were the text prefilled for each of them
     cascades: bool  # each is asked where those before it leave the whole open; False: at once
     shares: tuple[float, ...]  # of the first one's texts, those about which each is asked
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """What waits for what; nothing where all are asked at once."""
+        pairs = zip(pairwise(self.conditions), self.shares[1:], strict=True) if self.cascades else ()
+        return tuple(Link(one.calls[0], bool(one.negated), one.passes, other.calls, share) for (one, other), share in pairs)
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class AskNode:
     call: CallNode
     source: str  # SQL that lists the inputs
     table: str  # name of the answers that are TRUE
+    on_kv: bool = False  # asked with the step before, where that is TRUE, on its KV
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ ON_KV, AT_ONCE = "asked where the one before is TRUE, on its KV", "asked togethe
         (f"select id from long where {EVEN} and not {FIVE}", 400 + 200),
         (f"select id from long where not {FIVE} and {EVEN}", 400 + 320),
         (f"select id from long where k < 3 and not ({FIVE}) and {EVEN} is true", 120 + 80),
-        (f"select id from long where {EVEN} and ({FIVE} or {contains('twenty', 'body')})", 400 + 200 + 200),
+        (f"select id from long where {EVEN} and ({FIVE} or {contains('twenty', 'body')})", 400 + 200 + 160),
         # The rare one is first. All that hold 'twenty' are even.
         (f"select id from long where {EVEN} and {FIVE} and {TWENTY}", 400 + 20 + 20),
         (f"select id from long where not {EVEN} and {FIVE} and {TWENTY}", 400 + 20),
@@ -130,6 +130,53 @@ def test_prompts_that_put_the_question_first_share_no_text(connected: Connected,
     con.sql(f"select id from long where {EVEN} and {FIVE}")
     assert con.report.asked == 400 + 200
     assert "KV" not in con.report.plan
+
+
+PAIRS = f"""
+select long.id, u.k from long join u on AI_FILTER(PROMPT('Shares a word? {{0}} {{1}}', long.short, u.name))
+where {contains("even", "long.body")} and {contains("five", "long.body")} and long.k + 5 > u.k and u.k < 3
+"""
+
+
+def test_filters_beside_an_ai_join(connected: Connected, oracle: duckdb.DuckDBPyConnection) -> None:
+    con, other = connected(sample_rows=0), connected(sample_rows=0, disable_rules=APART)
+    plan = con._session.explain(con._connection, PAIRS)[0]
+    assert [node.on_kv for node in plan.nodes[:3]] == [False, True, False]  # type: ignore[union-attr]
+    assert rows(con.sql(PAIRS)) == rows(other.sql(PAIRS)) == rows(oracle.sql(PAIRS).to_arrow_table())
+    assert con.report.asked == other.report.asked == 400 + 200 + 40 * 3
+    assert ON_KV in con.report.plan
+    assert con.report.tokens_fresh < 0.75 * other.report.tokens_fresh
+    assert plan.estimate.requests.value == 400 + 200 + 100 * 3  # type: ignore[union-attr]
+    con.sql(PAIRS)
+    assert con.report.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "asked", "says"),
+    [
+        (f"({EVEN} or {FIVE})", 400 + 200, "not TRUE"),
+        (f"(not {EVEN} or {FIVE})", 400 + 200, "not TRUE"),
+        (f"(id < 100 or ({EVEN} and {FIVE}))", 300 + 150, "not FALSE"),
+    ],
+)
+@pytest.mark.parametrize("failing", [None, "twenty"])
+def test_other_junctions(
+    connected: Connected, oracle: duckdb.DuckDBPyConnection, condition: str, asked: int, says: str, failing: str | None
+) -> None:
+    sql = f"select id, {condition} as f from long where id <> 7 or {condition}"
+    given = {"sample_rows": 0, "mock_fail": failing, "max_error_ratio": 1.0}
+    con, other = connected(**given), connected(**given, disable_rules=APART)
+    assert rows(con.sql(sql)) == rows(other.sql(sql))
+    con, other = connected(**given), connected(**given, disable_rules=APART)
+    sql = f"select id, {condition} as f from long"
+    assert rows(con.sql(sql)) == rows(other.sql(sql))
+    if failing is None:
+        assert rows(con.sql(sql)) == rows(oracle.sql(sql).to_arrow_table())
+    con, other = connected(**given), connected(**given, disable_rules=APART)
+    con.sql(sql), other.sql(sql)
+    assert con.report.asked == other.report.asked
+    assert failing or con.report.asked == asked
+    assert f"where the one before is {says}, on its KV" in con.report.plan
 
 
 def test_what_the_store_knows_makes_questions_needless(connected: Connected, tmp_path: Path) -> None:

@@ -10,17 +10,17 @@ Of a text that one of them is known to refuse, as by an earlier statement's answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise, starmap, takewhile
 from operator import eq
 
-from quail_engine.plan.logical import LogicalPlan
+from quail_engine.plan.logical import AiFilter, AiJoin, LogicalPlan
 from quail_engine.plan.order import distinct
 from quail_engine.plan.statistics import ConjunctionStatistics
 from quail_engine.plan.together import Together, cheapest_steps
-from quail_engine.sql import Conjunct, Conjunction, Order
+from quail_engine.sql import Conjunction, Order
 
 _UNCOUNTED = 1_000.0  # texts, where their rows cannot be listed before something is asked
 
@@ -31,13 +31,30 @@ def ask_together(plan: LogicalPlan) -> LogicalPlan:
     for order in plan.rest.orders:
         conjunction, known = next((c, known) for c, known in found if set(c.conjuncts) == set(order))
         together += _groups(plan, order, conjunction, known)
-    return replace(plan, rest=replace(plan.rest, together=tuple(together)))
+    conditions = tuple(
+        condition if isinstance(condition, AiJoin) else replace(condition, same_text=tuple(_same_text(plan, condition)))
+        for condition in plan.conditions
+    )
+    return replace(plan, conditions=conditions, rest=replace(plan.rest, together=tuple(together)))
+
+
+def _same_text(plan: LogicalPlan, condition: AiFilter) -> Iterator[int]:
+    """The calls of other filters beside joins that read the same text of the same rows."""
+    text, rows = _text(plan, (condition.call,)), _rows_of(condition)
+    for other in plan.conditions if text is not None else ():
+        same = other.call != condition.call and _rows_of(other) == rows and _text(plan, (other.call,)) == text
+        if same and _asked_once(plan, (condition.call, other.call)):
+            yield other.call
+
+
+def _rows_of(condition: AiFilter | AiJoin) -> object:
+    return condition.space.source, condition.space.conditions, condition.space.outer
 
 
 def _groups(plan: LogicalPlan, order: Order, conjunction: Conjunction, known: ConjunctionStatistics) -> Iterator[Together]:
     places = [conjunction.conjuncts.index(conjunct) for conjunct in order]
     first = 0
-    for text, run in groupby(order, key=lambda conjunct: _text(plan, conjunct)):
+    for text, run in groupby(order, key=lambda conjunct: _text(plan, conjunct.calls)):
         conditions = tuple(run)
         if text is not None and len(conditions) > 1:
             call = conditions[0].calls[0]
@@ -58,15 +75,19 @@ def _waits(plan: LogicalPlan, conditions: Order, start: int, end: int) -> bool:
     """Whether each of some conditions can wait for the one before it. A question that another call asks, too, cannot: that call
     may need an answer that this one does not."""
     decide = all(conjunct.negated is not None for conjunct in conditions[start : end - 1])
+    return decide and _asked_once(plan, [i for conjunct in conditions[start:end] for i in conjunct.calls])
+
+
+def _asked_once(plan: LogicalPlan, calls: Sequence[int]) -> bool:
+    """Whether no two calls of the statement ask one of these calls' questions."""
     questions = [call.question for call in plan.query.calls]
-    asked = [plan.call(i).question for conjunct in conditions[start:end] for i in conjunct.calls]
-    return decide and all(questions.count(question) == 1 for question in asked)
+    return all(questions.count(plan.call(i).question) == 1 for i in calls)
 
 
-def _text(plan: LogicalPlan, conjunct: Conjunct) -> object:
+def _text(plan: LogicalPlan, calls: Sequence[int]) -> object:
     """What a condition shares with others that read the same: its only text, and all that stands before it; None for others."""
     found: set[object] = set()
-    for i in conjunct.calls:
+    for i in calls:
         call, reading = plan.call(i), plan.statistics.calls[i].reading
         if reading is None or call.options.order == "as_written":
             return None
