@@ -77,6 +77,7 @@ class Settings:
     model: str = "qwen2.5-coder-0.5b"  # a name of `quail models list`, a converted folder or a GGUF file
     models_path: str | None = None  # folder (or URL) that holds model artefacts; None: the user's cache
     device: str = "auto"  # auto: a CUDA device that can be used, else cpu | cpu | cuda | cuda:N | mps
+    devices: tuple[str, ...] = ()  # several in place of one: cuda:0, cuda:1, …, or all; each is a worker process
     dtype: str = "auto"  # auto | float32 | bfloat16; auto takes the faster one on this machine, on a GPU bfloat16
     gpu_memory_fraction: float = 0.9  # of a GPU's free memory, what weights and KV may take
     cpu_threads: int | None = None  # None: all cores
@@ -113,7 +114,8 @@ class Settings:
         given = dict(values)
         if given.get("engine") == "mock":
             given["model"] = given.get("model") or "mock"
-        if str(given.get("device")).startswith("cuda"):
+        given["devices"] = _devices(given.get("devices"), given.get("device"))
+        if str((*given["devices"], given.get("device"))[0]).startswith(("cuda", "all")):
             given["token_budget"] = given.get("token_budget") or _GPU_TOKEN_BUDGET
         for name in _BUDGETS:
             given[name] = budget(name, given.get(name), getattr(cls, name))
@@ -162,6 +164,23 @@ def budget(name: str, value: Any, base: Budget) -> Budget:
 def _as_number(value: Any) -> str:
     """What to write where a number came as a text, as what dbt renders does."""
     return ", which is a text: in dbt write {{ … | as_number }}" if isinstance(value, str) and value.strip().isdigit() else ""
+
+
+def _devices(value: Any, device: Any) -> tuple[str, ...]:
+    """'all', or a list of devices of one kind, by name or CUDA's number. Raises SettingsError."""
+    given = value if isinstance(value, (list, tuple)) else (value,) if value is not None else ()
+    names = tuple(f"cuda:{name}" if isinstance(name, int) and not isinstance(name, bool) else name for name in given)
+    if names == ("all",) or not names:
+        wrong = False
+    else:
+        wrong = not all(isinstance(name, str) and re.fullmatch(r"cpu|cuda:\d+", name) for name in names)
+    if wrong or len({str(name).partition(":")[0] for name in names}) > 1:
+        raise SettingsError(f"devices must be all, or a list such as [cuda:0, cuda:1], all of one kind, not {value!r}.")
+    if names[:1] != ("cpu",) and len(set(names)) < len(names):
+        raise SettingsError(f"devices names one twice: {', '.join(names)}.")
+    if names and device not in (None, "auto"):
+        raise SettingsError("device and devices are both set. Set one of them.")
+    return names
 
 
 def _names(setting: str, value: Any) -> tuple[str, ...]:

@@ -47,6 +47,9 @@ class Engine(Protocol):
     device: str
     """Where it computes, for people: 'cpu', or the name of an accelerator."""
 
+    remarks: tuple[str, ...] = ()
+    """What a user is told once it is loaded, a sentence each."""
+
     in_flight: int = 1
     """Batches that may be submitted before the first one's logits are taken."""
 

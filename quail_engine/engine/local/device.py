@@ -41,6 +41,15 @@ def find_device(wanted: str) -> torch.device:
     return torch.device("cpu")
 
 
+def all_cuda() -> tuple[str, ...]:
+    """The CUDA devices of this machine, counted only: those that cannot be used raise when they are. Raises EngineError where
+    there is none."""
+    count = torch.cuda.device_count()
+    if not count:
+        raise EngineError("devices: all means every CUDA device, and torch finds none. Leave devices out to run on the CPU.")
+    return tuple(f"cuda:{number}" for number in range(count))
+
+
 def _cuda(wanted: str, number: int) -> torch.device:
     if not torch.cuda.is_available():
         build = "this torch is built without CUDA" if torch.version.cuda is None else "torch finds no CUDA device or driver"

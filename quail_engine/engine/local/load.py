@@ -1,12 +1,13 @@
-"""Which of the local engines runs: the CPU's own, or that for devices."""
+"""Which of the local engines runs: the CPU's own, that for a device, or one for several."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from quail_engine.engine.base import Engine
-from quail_engine.engine.local import engine
-from quail_engine.engine.local.device import find_device
+from quail_engine.engine.local import engine, workers
+from quail_engine.engine.local.device import all_cuda, find_device
 from quail_engine.errors import EngineError
 from quail_engine.settings import Settings
 
@@ -14,6 +15,14 @@ from quail_engine.settings import Settings
 def load(folder: Path, settings: Settings, fp8: bool) -> Engine:
     """The engine for a converted model folder. Raises ModelError for a damaged folder, EngineError for a device that is not
     there or cannot run the model."""
+    devices = all_cuda() if settings.devices == ("all",) else settings.devices
+    if len(devices) > 1:
+        return workers.start(folder, settings, fp8, devices)
+    return load_one(folder, replace(settings, device=devices[0]) if devices else settings, fp8)
+
+
+def load_one(folder: Path, settings: Settings, fp8: bool) -> Engine:
+    """The engine on the one device that `settings.device` names. Raises as `load`."""
     device = find_device(settings.device)
     if device.type == "cpu":
         if fp8:

@@ -1,0 +1,308 @@
+"""Several devices: a worker process each, with the same answers to the bit as one; a lost worker loses nothing but time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from multiprocessing import Pipe
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from reference.requests import JUDGE, VOCABULARY, random_requests, score
+
+from quail_engine import Settings, connect
+from quail_engine.batching.batch import Batch, Node, Read
+from quail_engine.batching.forest import schedule
+from quail_engine.engine import load_engine
+from quail_engine.engine.base import Launched
+from quail_engine.engine.local import workers
+from quail_engine.engine.local.worker import serve
+from quail_engine.engine.local.workers import Workers, together
+from quail_engine.engine.mock import MockEngine
+from quail_engine.engine.rules import Rules
+from quail_engine.engine.units import Unit, Values, above, can_run
+from quail_engine.errors import EngineError, SettingsError
+from quail_engine.prompts.request import Ids, Logits, Request
+from quail_engine.roofline import run
+
+BUDGET = 60
+
+
+def settings(**changes: object) -> Settings:
+    return Settings.of({"device": "cpu", "dtype": "float32", "cpu_threads": 1, "token_budget": BUDGET, **changes})
+
+
+@contextmanager
+def two_workers(folder: Path, **changes: object) -> Iterator[Workers]:
+    engine = load_engine(folder, settings(device=None, devices=["cpu", "cpu"], **changes))
+    assert isinstance(engine, Workers)
+    processes = [worker.process for worker in engine._live]
+    try:
+        yield engine
+    finally:
+        engine.close()
+    assert all(process.poll() is not None for process in processes)
+
+
+def ahead(engine: Workers, requests: Sequence[Request], budget: int = BUDGET) -> list[tuple[Logits, ...]]:
+    """As `score`, with as many batches in flight as the engine may have."""
+    batches = list(schedule(requests, budget))
+    found: list[dict[int, Logits]] = [{} for _ in requests]
+    underway = [engine.submit(batch) for batch in batches[: engine.in_flight]]
+    for number, batch in enumerate(batches):
+        for read, vector in zip(batch.reads, underway[number].logits(), strict=True):
+            found[read.request][read.part] = vector
+        if len(underway) < len(batches):
+            underway.append(engine.submit(batches[len(underway)]))
+    return [tuple(parts[i] for i in range(len(parts))) for parts in found]
+
+
+def assert_same(found: Sequence[tuple[Logits, ...]], expected: Sequence[tuple[Logits, ...]]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def joins(anchors: int, partners: int) -> list[Request]:
+    """Anchors longer than a batch, each with partners: what stands above most batches is much of what there is."""
+    rng = random.Random(1)
+
+    def ids(count: int) -> Ids:
+        return tuple(rng.randrange(VOCABULARY) for _ in range(count))
+
+    head, ends = ids(9), [ids(12) for _ in range(partners)]
+    return [Request((head, anchor, end), JUDGE) for anchor in [ids(70) for _ in range(anchors)] for end in ends]
+
+
+def test_two_workers_answer_as_one_engine_to_the_bit(tiny_folder: Callable[[str], Path]) -> None:
+    folder = tiny_folder("qwen3")
+    everything = [random_requests(3, [5, 40, 130, 17, 90, 33]), joins(4, 20)]
+    one = load_engine(folder, settings())
+    expected = [score(one, requests, BUDGET) for requests in everything]
+    with two_workers(folder) as engine:
+        assert (engine.weights, engine.precision, engine.dtype) == (one.weights, one.precision, one.dtype)
+        assert engine.device == "2 workers: cpu, cpu"
+        for requests, answers in zip(everything, expected, strict=True):
+            assert_same(ahead(engine, requests), answers)
+        assert_same(score(engine, everything[0], 200), expected[0])
+
+
+def test_a_killed_worker_loses_nothing(tiny_folder: Callable[[str], Path]) -> None:
+    folder, requests = tiny_folder("llama tied"), joins(4, 20)
+    expected = score(load_engine(folder, settings()), requests, BUDGET)
+    with two_workers(folder) as engine:
+        first, second = (worker.process for worker in engine._live)
+        first.send_signal(signal.SIGSTOP)  # it has units and does not answer
+        batches = list(schedule(requests, BUDGET))
+        underway = [engine.submit(batch) for batch in batches]
+        while not all(one.answer.done() for one in underway[-4:]):
+            time.sleep(0.01)
+        assert not all(one.answer.done() for one in underway), "the stopped one has some"
+        first.kill()
+        found = [one.logits() for one in underway]
+        reads = [read for batch in batches for read in batch.reads]
+        answers = dict(zip((read.request for read in reads), itertools.chain(*found), strict=True))
+        assert_same([(answers[number],) for number in range(len(requests))], expected)
+        second.kill()
+        with pytest.raises(EngineError, match=r"worker processes ended.*by signal 9"):
+            score(engine, requests[:1], BUDGET)
+
+
+def test_a_batch_that_ends_its_worker_is_given_up(tiny_folder: Callable[[str], Path]) -> None:
+    with two_workers(tiny_folder("llama tied")) as engine:
+        broken = Batch((Node(0, -1, (VOCABULARY + 5,)),), (), frozenset())  # a token that the model has not
+        with pytest.raises(EngineError, match="2 worker processes ended over the same batch, the last one with exit code 1"):
+            engine.score(broken)
+
+
+class Small(MockEngine):
+    """Has no memory for a batch that keeps nothing of what it reads."""
+
+    in_flight = 2
+
+    def submit(self, batch: Batch) -> Launched:
+        if not batch.keep and batch.reads:
+            raise MemoryError("too large")
+        return super().submit(batch)
+
+
+def test_what_hangs_below_a_batch_that_failed_is_sent_whole() -> None:
+    ours, theirs = Pipe()
+    thread = Thread(target=serve, args=(theirs, Small(Rules(None, {}))))
+    thread.start()
+    first, second = Node(0, -1, (1, 2)), Node(1, 0, (3,))
+    fails = Batch((first,), (Read(0, (1,), 0, 0),), frozenset())
+    below = Batch((second,), (), frozenset({1}))
+    for number, batches in enumerate([[fails], [below], [Batch((first,), (), frozenset({0})), below]]):
+        ours.send((number, batches))
+    found = {reply.number: reply.found for reply in (ours.recv() for _ in range(3))}
+    assert isinstance(found[0], MemoryError)
+    assert found[1] is None
+    assert found[2].logits == []
+    ours.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_workers_that_cannot_load_say_why(tiny_folder: Callable[[str], Path]) -> None:
+    with pytest.raises(EngineError, match=r"device: cuda:0 (cannot be used|is not there)"):
+        workers.start(tiny_folder("llama tied"), settings(), False, ("cuda:0", "cuda:7"))
+
+
+def unit(number: int, batch: Batch, known: dict[int, Node]) -> Unit:
+    return Unit(number, batch, above(batch, known), Future())
+
+
+def test_a_unit_has_what_stands_above_it_and_no_more() -> None:
+    requests = joins(2, 12)
+    batches = list(schedule(requests, BUDGET))
+    known: dict[int, Node] = {}
+    for number, batch in enumerate(batches):
+        one = unit(number, batch, known)
+        known |= {node.number: node for node in batch.nodes}
+        before = frozenset(one.wanted)
+        assert one.lacking(before) == 0
+        (same,), held = one.sent(before, batch.keep, BUDGET)
+        assert same.nodes == batch.nodes
+        assert held == batch.keep
+        sent, held = one.sent(frozenset(), batch.keep, BUDGET)
+        assert can_run(sent, ())
+        assert all(part.tokens <= max(BUDGET, *(node.fresh for node in part.nodes)) for part in sent[:-1])
+        assert sum(part.tokens for part in sent) == batch.tokens + one.lacking(())
+        assert sent[-1].reads == batch.reads
+        assert not any(part.reads for part in sent[:-1])
+        if one.above:
+            assert not can_run([batch], ())
+
+
+def test_work_is_divided_by_what_each_holds(tiny_folder: Callable[[str], Path]) -> None:
+    """Of four anchors each worker takes its own: the fewest anchors are prefilled twice."""
+    requests = joins(4, 30)
+    batches = list(schedule(requests, BUDGET))
+    known: dict[int, Node] = {}
+    pending = []
+    for number, batch in enumerate(batches):
+        pending.append(unit(number, batch, known))
+        known |= {node.number: node for node in batch.nodes}
+    held = [frozenset[int](), frozenset[int]()]
+    tokens = [0, 0]
+    for turn in range(len(batches)):
+        window = pending[:8]
+        chosen = min(window, key=lambda one: one.lacking(held[turn % 2]))
+        pending.remove(chosen)
+        wanted = frozenset().union(*(one.wanted for one in pending), batches[-1].keep)
+        sent, held[turn % 2] = chosen.sent(held[turn % 2], wanted, BUDGET)
+        tokens[turn % 2] += sum(part.tokens for part in sent)
+    plain = sum(batch.tokens for batch in batches)
+    assert plain <= sum(tokens) < 1.25 * plain
+    assert max(tokens) < 1.15 * min(tokens)
+
+
+def test_logits_survive_the_way_between_processes() -> None:
+    vectors = [np.array([1.0, 2.0], np.float32), np.array([3.0], np.float32)]
+    assert all(np.array_equal(a, b) for a, b in zip(Values.of(vectors).logits, vectors, strict=True))
+    assert Values.of([]).logits == []
+
+
+def test_several_devices_take_a_share_of_the_time() -> None:
+    work, one = run(0, 128, read_on=False) * 16, MockEngine.roofline
+    assert together(one, 4).seconds(work, 2_048) == pytest.approx(one.seconds(work, 2_048) / 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"devices": ["cuda:0", "cpu"]}, "all of one kind"),
+        ({"devices": ["gpu"]}, "devices must be all, or a list"),
+        ({"devices": [0, 0]}, "names one twice: cuda:0, cuda:0"),
+        ({"devices": [0, 1], "device": "cuda:0"}, "device and devices are both set"),
+        ({"devices": True}, "devices must be all"),
+    ],
+)
+def test_devices_are_checked(given: dict[str, object], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        Settings.of(given)
+
+
+def test_devices_are_a_list_or_all() -> None:
+    assert Settings.of({"devices": [0, "cuda:1"]}).devices == ("cuda:0", "cuda:1")
+    assert Settings.of({"devices": "all"}).token_budget == Settings.of({"device": "cuda"}).token_budget
+    assert Settings.of({"devices": ["cpu", "cpu"]}).token_budget == Settings.of({}).token_budget
+    assert Settings.of({}).devices == ()
+
+
+def test_a_statement_on_two_workers_has_the_same_numbers(model_folder: Callable[[str], Path]) -> None:
+    model_folder("smollm2-135m")
+    found = []
+    for devices in ({"device": "cpu"}, {"devices": ["cpu", "cpu"]}):
+        given = {"model": "smollm2-135m", "dtype": "float32", "answers": {"mode": "off"}, "token_budget": 100, **devices}
+        with connect(**given) as con:
+            call = "AI_SCORE('Is this about the sea?', 'Note ' || i || ': the ' || ['ship', 'car', 'cake'][i % 3 + 1])"
+            found.append(con.sql(f"select {call} as score from range(24) r(i) order by i")["score"].to_pylist())
+            assert con.report.asked == 24
+    assert found[0] == found[1]
+    assert len(set(found[0])) > 12
+
+
+# A script of a user's, without a guard around what it does: nothing of it may run twice.
+SCRIPT = """
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from pathlib import Path
+from quail_engine import Settings
+from quail_engine.batching.forest import schedule
+from quail_engine.engine import load_engine
+from reference.requests import random_requests
+print("begun", flush=True)
+engine = load_engine(Path(sys.argv[1]), Settings.of({"devices": ["cpu", "cpu"], "dtype": "float32", "cpu_threads": 2}))
+for worker in engine._live:
+    worker.process.send_signal(signal.SIGSTOP)  # so that there is something to wait for
+    print(worker.process.pid, flush=True)
+(batch,) = schedule(random_requests(1, [5]), 10_000)
+waiting = engine.submit(batch)
+print("waiting", flush=True)
+try:
+    waiting.logits()
+finally:
+    for worker in engine._live:
+        worker.process.send_signal(signal.SIGCONT)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_whatever_ends_the_session_ends_its_workers(
+    sent: signal.Signals, tiny_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    program = subprocess.Popen(
+        [sys.executable, script, tiny_folder("llama tied")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert program.stdout
+    said = [program.stdout.readline().strip() for _ in range(4)]
+    assert (said[0], said[3]) == ("begun", "waiting"), said
+    pids = [int(pid) for pid in said[1:3]]
+    program.send_signal(sent)
+    if sent == signal.SIGKILL:
+        program.wait(30)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    _, errors = program.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors or sent == signal.SIGKILL
+    for pid in pids:
+        ends = time.monotonic() + 30
+        while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+            assert time.monotonic() < ends, "a worker outlives its session"
+            time.sleep(0.05)
