@@ -31,9 +31,12 @@ class Model:
         store: AnswerStore,
         tokens: TokenStore,
         features: FeatureStore,
+        tell: Callable[[str], None],
+        unproved: str = "",
     ) -> None:
         """`identity`: sha256 of the source weights, and precision class. They and the layout are part of every key. `expected`:
-        the roofline of an engine before it is loaded."""
+        the roofline of an engine before it is loaded. `tell` is given the engine's remarks; `unproved`: what has not been tried
+        before it is loaded, for people."""
         self.name = name
         self.prompter = prompter
         self.store = store
@@ -43,6 +46,8 @@ class Model:
         self._rules: dict[Question, Decision] = {}
         self._told: set[Question] = set()  # whose earlier layouts were looked at
         self._load = load
+        self._tell = tell
+        self._unproved = unproved
         self._expected = expected
         self._loading = threading.Lock()
         self._engine: Engine | None = None
@@ -56,7 +61,16 @@ class Model:
                     "the engine holds other weights than its answers are kept under"
                 )
                 self._engine = engine
+                for remark in engine.remarks:
+                    self._tell(remark)
             return self._engine
+
+    @property
+    def note(self) -> str:
+        """What a reader of a plan should know of where it runs; nothing to say of the CPU."""
+        if self._engine is None:
+            return self._unproved
+        return "" if self._engine.device in ("cpu", "none") else f"{self.name} runs on {self._engine.device}"
 
     @property
     def roofline(self) -> Roofline | None:
@@ -91,8 +105,15 @@ class Model:
             self._engine.close()
 
 
-def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenStore, features: FeatureStore) -> Model:
-    """A model by name. Heavy imports happen here; weights are not read before the first question."""
+def load_model(
+    name: str,
+    settings: Settings,
+    store: AnswerStore,
+    tokens: TokenStore,
+    features: FeatureStore,
+    tell: Callable[[str], None],
+) -> Model:
+    """A model by name. Heavy imports happen here; weights are not read before the first question. `tell`: see `Model`."""
     if settings.engine == "mock":
         from quail_engine.engine.mock import MockEngine
         from quail_engine.engine.rules import Rules
@@ -100,7 +121,7 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
 
         engine = MockEngine(Rules(settings.mock_fail, settings.mock_margin))
         identity = (engine.weights, engine.precision)
-        return Model("mock", identity, BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens, features)
+        return Model("mock", identity, BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens, features, tell)
     from quail_engine.engine import load_engine
     from quail_engine.engine.rates import Rates, shape_of
     from quail_engine.models import find, precision_of
@@ -125,4 +146,13 @@ def load_model(name: str, settings: Settings, store: AnswerStore, tokens: TokenS
         store,
         tokens,
         features,
+        tell,
+        _unproved(name, settings),
     )
+
+
+def _unproved(name: str, settings: Settings) -> str:
+    where = ", ".join(settings.devices) or settings.device
+    if where in ("auto", "mps") or where.startswith("cpu"):
+        return ""
+    return f"{name} on {where}: kernels compiled, not run; each is compared with plain torch when the model is loaded"

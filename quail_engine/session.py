@@ -224,6 +224,7 @@ class Session:
             ("prompt layout", model.prompter.layout),
             ("answers", f"{self._store.place} ({self.settings.answers.mode})"),
             ("device", f"{model.engine.device}, {model.engine.dtype}, {rate}"),
+            *_cuda_devices(self.settings),
             ("test question", f"answered {answer}"),
         ]
 
@@ -259,7 +260,9 @@ class Session:
     def _model(self, name: str) -> Model:
         with self._lock:
             if name not in self._models:
-                self._models[name] = load_model(name, self.settings, self._store, self._tokens, self._features)
+                self._models[name] = load_model(
+                    name, self.settings, self._store, self._tokens, self._features, lambda text: self._listener(Warned(text))
+                )
             return self._models[name]
 
 
@@ -396,3 +399,11 @@ def connect(
     owned = not isinstance(database, duckdb.DuckDBPyConnection)
     connection = duckdb.connect(str(database)) if not isinstance(database, duckdb.DuckDBPyConnection) else database
     return Connection(connection, session, owned)
+
+
+def _cuda_devices(settings: Settings) -> list[tuple[str, str]]:
+    if settings.engine != "local":
+        return []
+    from quail_engine.engine import cuda_devices
+
+    return [("CUDA devices", "; ".join(cuda_devices()) or "none")]

@@ -112,14 +112,15 @@ class StatementRun:
         check(self._cursor, self._query, self.tags)
         names = dict.fromkeys(call.options.model or self._services.settings.model for call in self._query.calls)
         counted: list[QuestionCount] = []
-        layouts = tuple(layout_of(self._services.model(name)) for name in names)
+        models = [self._services.model(name) for name in names]
+        layouts, notes = tuple(map(layout_of, models)), tuple(model.note for model in models if model.note)
         if not self._query.empty and self._query.form is not Form.DESCRIBE:
             with _transaction(self._cursor.cursor):
                 resolver = self._resolver(samples=False)
                 resolver.resolve(_names(self._cursor, self._query), False)
                 self._cursor.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
                 counted = resolver.counted()
-        return Found({i: supposing.counted(count) for i, count in enumerate(counted)}, layouts, estimated=True)
+        return Found({i: supposing.counted(count) for i, count in enumerate(counted)}, layouts, notes, estimated=True)
 
     def close(self) -> None:
         self._inquiries.close()

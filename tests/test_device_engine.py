@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 import torch
 from reference.requests import JUDGE, TINY_MODELS, assert_like_reference, random_requests, score, score_in_turn
 
+from quail_engine import Session, connect
 from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import schedule
 from quail_engine.engine import load_engine
@@ -18,10 +20,12 @@ from quail_engine.engine.local import device_engine
 from quail_engine.engine.local.arena import Arena
 from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TORCH, disagreement
+from quail_engine.engine.local.device_kernels import TORCH, checked, disagreements
 from quail_engine.engine.local.weights import Config, open_checkpoint
+from quail_engine.engine.mock import MockEngine
 from quail_engine.errors import EngineError, ModelError, SettingsError
 from quail_engine.models import find, precision_of
+from quail_engine.progress import Warned
 from quail_engine.settings import Settings
 
 CPU = torch.device("cpu")
@@ -221,8 +225,49 @@ def test_a_device_of_an_old_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         find_device("cuda:1")
 
 
-def test_kernels_are_compared_with_plain_torch(tiny_folder: Callable[[str], Path]) -> None:
+def test_kernels_are_compared_with_plain_torch_one_by_one(tiny_folder: Callable[[str], Path]) -> None:
     config = open_checkpoint(tiny_folder("qwen3")).config
-    assert disagreement(TORCH, config, torch.float32, CPU, fp8=True) is None
-    wrong = replace(TORCH, swiglu=lambda *args: (torch.zeros(133, 128), torch.ones(133, 1)))
-    assert disagreement(wrong, config, torch.float32, CPU, fp8=True) == "swiglu"
+    assert not disagreements(TORCH, config, torch.float32, CPU, fp8=True)
+
+    def fails(*args: object) -> None:
+        raise RuntimeError("no\n  such instruction")
+
+    given = replace(TORCH, name="Triton", swiglu=lambda *args: (torch.zeros(133, 128), torch.ones(133, 1)), rope=fails)
+    chosen = checked(given, config, torch.float32, CPU, fp8=True)
+    assert chosen.about == "Triton kernels, checked on cpu, but plain torch for rope, swiglu"
+    (remark,) = chosen.remarks
+    assert remark == (
+        "On cpu plain torch serves in place of Triton's kernels that are wrong: "
+        "rope fails (RuntimeError: no such instruction); swiglu is 1 off."
+    )
+    assert (chosen.kernels.swiglu, chosen.kernels.rope) == (TORCH.swiglu, TORCH.rope)
+    assert (
+        checked(replace(TORCH, name="Triton"), config, torch.float32, CPU, fp8=False).about == "Triton kernels, checked on cpu"
+    )
+
+
+def test_a_kernel_that_gives_no_number_is_wrong(tiny_folder: Callable[[str], Path]) -> None:
+    config = open_checkpoint(tiny_folder("qwen3")).config
+    given = replace(TORCH, swiglu=lambda gate_up, quantise: torch.full((133, 128), torch.nan))
+    assert disagreements(given, config, torch.float32, CPU, fp8=False) == {"swiglu": "is inf off"}
+
+
+def test_a_plan_says_that_kernels_have_not_run(model_folder: Callable[[str], Path]) -> None:
+    model_folder("smollm2-135m")
+    call = "select AI_FILTER('Is it good?', 'yes' || i) as f from range(3) r(i)"
+    unproved = "smollm2-135m on cuda:1: kernels compiled, not run; each is compared with plain torch when the model is loaded"
+    for device, expected in (("cuda:1", True), ("cpu", False)):
+        with connect(model="smollm2-135m", device=device, answers={"mode": "off"}) as con:
+            assert (f"Note: {unproved}" in con.explain(call)) is expected
+
+
+def test_what_an_engine_remarks_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MockEngine, "remarks", ("On X plain torch serves.",))
+    events: list[object] = []
+    session = Session(Settings.of({"engine": "mock"}), listener=events.append)
+    with duckdb.connect() as database:
+        session.register(database)
+        for turn in range(2):
+            session.execute(database, f"select AI_FILTER('Is it good?', 'yes' || (i + {turn})) as f from range(3) r(i)")
+    session.close()
+    assert [event.text for event in events if isinstance(event, Warned)] == ["On X plain torch serves."]

@@ -15,7 +15,7 @@ from quail_engine.batching.forest import schedule
 from quail_engine.engine.local import device_engine
 from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TRITON, disagreement
+from quail_engine.engine.local.device_kernels import TRITON, disagreements
 from quail_engine.engine.local.weights import open_checkpoint
 
 pytestmark = [
@@ -53,7 +53,7 @@ def test_every_kernel_agrees_with_plain_torch(name: str, fp8: bool, tmp_path: Pa
     device = find_device("cuda")
     if fp8 and torch.cuda.get_device_capability(device) < (8, 9):
         pytest.skip("this device has no fp8")
-    assert disagreement(TRITON, config, torch.bfloat16, device, fp8) is None
+    assert not disagreements(TRITON, config, torch.bfloat16, device, fp8)
 
 
 def test_nothing_waits_for_the_device(tmp_path: Path, request: pytest.FixtureRequest) -> None:

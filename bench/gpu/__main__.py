@@ -24,7 +24,7 @@ from bench.gpu.simulate import simulate
 from bench.gpu.workloads import WORKLOADS, requests_of
 from quail_engine.batching.forest import schedule
 from quail_engine.engine.local.device import find_device
-from quail_engine.engine.local.device_kernels import TORCH, TRITON, choose_kernels, disagreement
+from quail_engine.engine.local.device_kernels import TORCH, choose_kernels
 from quail_engine.engine.local.weights import Config
 
 
@@ -33,7 +33,7 @@ def lines(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name in options.models:
         config = MODELS[name]
         for workload in WORKLOADS:
-            batches = list(schedule(requests_of(workload, config.vocab_size, options.scale), options.budget))
+            batches = schedule(requests_of(workload, config.vocab_size, options.scale), options.budget)
             yield {"part": "schedule", "model": name, "workload": workload, **simulate(config, batches)}
         if device is None:
             continue
@@ -44,9 +44,9 @@ def lines(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 @torch.inference_mode()
 def _model(config: Config, device: torch.device, fp8: bool, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    chosen, why = choose_kernels(config, torch.bfloat16, device, fp8)
-    apart = disagreement(chosen, config, torch.bfloat16, device, fp8)
-    yield {"part": "kernels", "fp8": fp8, "kernels": chosen.name, "why": why, "differs": apart}
+    found = choose_kernels(config, torch.bfloat16, device, fp8)
+    chosen = found.kernels
+    yield {"part": "kernels", "fp8": fp8, "kernels": chosen.name, "about": found.about, "remarks": found.remarks}
     layer = 0.0
     for line in measure.products(config, device, options.rows, fp8, options.repeats):
         layer += line["seconds"]
@@ -55,7 +55,7 @@ def _model(config: Config, device: torch.device, fp8: bool, options: argparse.Na
     for line in measure.glue(config, chosen, device, options.rows, fp8, options.repeats):
         yield {"part": "glue", **line}
     engine = random_engine(config, device, fp8=fp8, token_budget=options.budget)
-    kernels = (TRITON, TORCH) if chosen is TRITON else (TORCH,)
+    kernels = (chosen, TORCH) if chosen is not TORCH else (TORCH,)
     for workload in WORKLOADS:
         requests = requests_of(workload, config.vocab_size, options.scale)
         first = next(schedule(requests, options.budget))

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from quail_engine.settings import Settings
 
 
+def cuda_devices() -> list[str]:
+    """The CUDA devices of this machine, for people; needs the extra `local`."""
+    from quail_engine.engine.local.device import listed
+
+    return listed()
+
+
 def load_engine(folder: Path, settings: Settings, precision: str = "full") -> Engine:
     """The local engine for the converted model in `folder`, on the device, dtype and threads that `settings` name.
 

@@ -67,6 +67,16 @@ def _cuda(wanted: str, number: int) -> torch.device:
     return torch.device("cuda", number)
 
 
+def listed() -> list[str]:
+    """The CUDA devices of this machine, for people: what each is, and why one cannot be used."""
+    found = []
+    for number in range(torch.cuda.device_count()):
+        major, minor = torch.cuda.get_device_capability(number)
+        old = "" if (major, minor) >= _LEAST_CAPABILITY else ", too old: 8.0 is needed"
+        found.append(f"cuda:{number} {torch.cuda.get_device_name(number)}, compute capability {major}.{minor}{old}")
+    return found
+
+
 def require_fp8(device: torch.device, hidden: int, mlp: int) -> None:
     """Raises EngineError where matrix products in fp8 cannot be done."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < _FP8_CAPABILITY:

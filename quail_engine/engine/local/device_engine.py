@@ -15,7 +15,7 @@ from quail_engine.batching.batch import Batch, work_of
 from quail_engine.engine.base import Engine
 from quail_engine.engine.local.arena import Arena, kv_bytes
 from quail_engine.engine.local.device import current, free_bytes, machine_of, name_of, require_fp8, reserved_bytes
-from quail_engine.engine.local.device_kernels import choose_kernels
+from quail_engine.engine.local.device_kernels import Chosen, choose_kernels
 from quail_engine.engine.local.device_model import DeviceModel, build_device_model, forward, readout
 from quail_engine.engine.local.device_plan import DevicePlan, Group, Placed, plan_batch
 from quail_engine.engine.local.kernels.segment_attention import tile_tokens
@@ -63,12 +63,15 @@ class DeviceEngine(Engine):
 
     in_flight = 2
 
-    def __init__(self, model: DeviceModel, weights: str, device: torch.device, about: str, arena: Arena, pace: Pace) -> None:
-        """`about`: which kernels run, and why, for people."""
+    def __init__(
+        self, model: DeviceModel, weights: str, device: torch.device, chosen: Chosen, arena: Arena, pace: Pace
+    ) -> None:
+        """`chosen`: the model's kernels, and what is said of them."""
         self.weights = weights
         self.precision = "fp8" if model.fp8 else "full"
         self.dtype = _dtype_name(model.dtype, model.fp8)
-        self.device = f"{name_of(device)} ({about})"
+        self.device = f"{name_of(device)} ({chosen.about})"
+        self.remarks = chosen.remarks
         self._model = model
         self._device = device
         self._arena = arena
@@ -109,7 +112,7 @@ class DeviceEngine(Engine):
             self._arena.give_back([fresh])
             raise
         self._hold(placed, fresh, batch.keep)
-        self._sums = sums.kept(batch.keep) if sums else {}
+        self._sums = sums.kept(batch.keep) if sums else {n: held for n, held in self._sums.items() if n in batch.keep}
         features = config.hidden_size * (1 + len(depths(config.num_layers)))
         return Pending(plan, len(batch.reads), features, values, lambda: self._pace.ran(work, begun))
 
@@ -190,8 +193,8 @@ def build(
     chosen = torch.float32 if dtype == "float32" and not fp8 else torch.bfloat16
     before = free_bytes(device)
     with memory_errors(), current(device):
-        kernels, about = choose_kernels(config, chosen, device, fp8)
-        model = build_device_model(checkpoint, chosen, device, fp8, kernels)
+        kernels = choose_kernels(config, chosen, device, fp8)
+        model = build_device_model(checkpoint, chosen, device, fp8, kernels.kernels)
         working = _working_bytes(config, chosen, token_budget) + reserved_bytes(device)
         room = int(before * memory_fraction) - (before - free_bytes(device)) - working
         slots = room // kv_bytes(config, chosen)
@@ -204,7 +207,7 @@ def build(
         arena = Arena(config, slots, chosen, device)
     key = f"{_dtype_name(chosen, fp8)} on {name_of(device)}"  # of its rates, beside those of the CPU's number formats
     roofline = rates.recall().get(key) or Roofline(rates.shaped(key), machine_of(device, fp8))
-    return DeviceEngine(model, checkpoint.source_sha256, device, about, arena, Pace(roofline, rates, key))
+    return DeviceEngine(model, checkpoint.source_sha256, device, kernels, arena, Pace(roofline, rates, key))
 
 
 def _dtype_name(dtype: torch.dtype, fp8: bool) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from quail_engine.batching.batch import Node
+from quail_engine.engine.local.device import name_of
 from quail_engine.engine.local.kernels.add_norm import add_norm, add_norm_reference
 from quail_engine.engine.local.kernels.language import AVAILABLE
 from quail_engine.engine.local.kernels.quantise import Quantised, quantise, quantised_reference
@@ -63,39 +64,63 @@ def _segmented(plan: SegmentPlan) -> PlannedAttention:
 TORCH = Kernels(
     "torch", add_norm_reference, rope_reference, scatter_kv_reference, swiglu_reference, quantised_reference, _tiled
 )
-TRITON = Kernels("triton", add_norm, rope, scatter_kv, swiglu, quantise, _segmented)
+TRITON = Kernels("Triton", add_norm, rope, scatter_kv, swiglu, quantise, _segmented)
 
 
-def choose_kernels(config: Config, dtype: torch.dtype, device: torch.device, fp8: bool) -> tuple[Kernels, str]:
-    """The kernels for a device, and why, for people. Triton's serve only where they agree with plain torch, tried now."""
+@dataclass(frozen=True)
+class Chosen:
+    kernels: Kernels
+    about: str  # which run, and why, for people
+    remarks: tuple[str, ...] = ()  # what a user would want to mend
+
+
+def choose_kernels(config: Config, dtype: torch.dtype, device: torch.device, fp8: bool) -> Chosen:
+    """The kernels for a device. Each of Triton's serves only where it agrees with plain torch, tried now."""
     if device.type != "cuda":
-        return TORCH, "plain torch"
+        return Chosen(TORCH, "plain torch")
     if not AVAILABLE:
-        return TORCH, "plain torch: Triton is not installed, pip install 'dbt-quail[gpu]'"
-    try:
-        apart = disagreement(TRITON, config, dtype, device, fp8)
-    except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver raises, plain torch answers as well
-        return TORCH, f"plain torch: Triton's kernels failed ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-    if apart:
-        return TORCH, f"plain torch: Triton's {apart} differs from its definition on this device"
-    return TRITON, "Triton kernels, compared with plain torch on this device"
+        missing = "plain torch, as Triton is not installed: pip install 'dbt-quail[gpu]'"
+        return Chosen(TORCH, missing, (f"{name_of(device)} runs {missing}.",))
+    return checked(TRITON, config, dtype, device, fp8)
 
 
-def disagreement(kernels: Kernels, config: Config, dtype: torch.dtype, device: torch.device, fp8: bool) -> str | None:
-    """The first kernel whose result on random numbers of the model's shapes is not plain torch's; None where all agree."""
+def checked(kernels: Kernels, config: Config, dtype: torch.dtype, device: torch.device, fp8: bool) -> Chosen:
+    """`kernels` as they run on this device, with plain torch in place of each that does not do what it is to do."""
+    wrong, on = disagreements(kernels, config, dtype, device, fp8), name_of(device)
+    if not wrong:
+        return Chosen(kernels, f"{kernels.name} kernels, checked on {on}")
+    mixed: Kernels = replace(kernels, **{name: getattr(TORCH, name) for name in wrong}, name=f"{kernels.name} and torch")
+    served = "; ".join(f"{name} {why}" for name, why in wrong.items())
+    about = f"{kernels.name} kernels, checked on {on}, but plain torch for {', '.join(wrong)}"
+    return Chosen(mixed, about, (f"On {on} plain torch serves in place of {kernels.name}'s kernels that are wrong: {served}.",))
+
+
+def disagreements(kernels: Kernels, config: Config, dtype: torch.dtype, device: torch.device, fp8: bool) -> dict[str, str]:
+    """Kernels, by the name of their field, whose results on random numbers of the model's shapes are not plain torch's; and
+    what they do instead."""
+    found: dict[str, str] = {}
     for name, run in _trials(config, dtype, device, fp8).items():
-        found, expected = run(kernels), run(TORCH)
-        for one, other in zip(found, expected, strict=True):
-            apart = (one.float() - other.float()).norm() / other.float().norm().clamp_min(1e-6)
-            if not apart < (2e-2 if fp8 else 1e-2):
-                return name
-    return None
+        expected = run(TORCH)
+        try:
+            apart = max(_apart(one, other) for one, other in zip(run(kernels), expected, strict=True))
+        except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver raises, plain torch answers as well
+            found[name] = f"fails ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+            continue
+        if not apart < (2e-2 if fp8 else 1e-2):
+            found[name] = f"is {apart:.2g} off"
+    return found
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    """Relative Frobenius norm of the difference; NaN is infinitely far."""
+    apart = float((one.float() - other.float()).norm() / other.float().norm().clamp_min(1e-6))
+    return apart if apart == apart else float("inf")
 
 
 def _trials(
     config: Config, dtype: torch.dtype, device: torch.device, fp8: bool
 ) -> dict[str, Callable[[Kernels], tuple[Tensor, ...]]]:
-    """Each gives the kernel's results: all that it returns, or writes."""
+    """By the field of a kernel: gives its results, all that it returns or writes."""
     chance = torch.Generator().manual_seed(0)
     dim, heads, every = config.head_dim, config.num_kv_heads, config.num_heads + 2 * config.num_kv_heads
     nodes = (Node(0, -1, (0,) * 70), *(Node(i, 0, (0,) * (3 * i)) for i in range(1, 7)))
@@ -141,7 +166,7 @@ def _trials(
         "rope": turned,
         "scatter_kv": scattered,
         "swiglu": lambda kernels: results(kernels.swiglu(gate_up, fp8)),
-        "segment_attention": attended,
+        "attention": attended,
     }
     if fp8:
         trials["quantise"] = lambda kernels: results(kernels.quantise(update))

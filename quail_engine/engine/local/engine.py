@@ -60,7 +60,7 @@ class LocalEngine(Engine):
         hidden = forward(self._model, packing, self._held, kept, sums)
         logits = self._read(batch, packing, hidden, sums)
         self._hold(batch, packing, kept)
-        self._sums = sums.kept(batch.keep) if sums else {}
+        self._sums = sums.kept(batch.keep) if sums else {n: held for n, held in self._sums.items() if n in batch.keep}
         undisturbed = is_undisturbed(perf_counter() - start, process_time() - cpu_start, self._threads)
         self._pace.ran(work, start, undisturbed)
         return logits

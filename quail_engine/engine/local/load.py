@@ -30,7 +30,7 @@ def load_one(folder: Path, settings: Settings, fp8: bool) -> Engine:
         return engine.load(folder, settings.dtype, settings.cpu_threads)
     from quail_engine.engine.local import device_engine  # with its kernels, whose compiler takes a while to import
 
-    return device_engine.load(
+    loaded = device_engine.load(
         folder,
         device,
         settings.dtype,
@@ -39,3 +39,6 @@ def load_one(folder: Path, settings: Settings, fp8: bool) -> Engine:
         token_budget=settings.token_budget,
         cpu_threads=settings.cpu_threads,
     )
+    if settings.device == "auto":
+        loaded.remarks = (f"device: auto took {loaded.device}. Set device: cpu to run without it.", *loaded.remarks)
+    return loaded

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -79,7 +80,8 @@ def main(descriptor: int) -> None:
         return
     about = (engine.weights, engine.precision, engine.dtype, engine.device, engine.roofline, engine.remarks)
     connection.send(Hello(*about))
-    serve(connection, engine)
+    with suppress(OSError):  # nobody is there to hear of what still ran
+        serve(connection, engine)
     engine.close()
 
 
