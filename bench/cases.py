@@ -63,6 +63,7 @@ class Setup:
     anchors: int  # that are timed
     rows: int  # of 512 tokens that are timed
     layers: int
+    counts: Sequence[int]  # of short rows
     gguf: Path | None
     count: bool
 
@@ -114,7 +115,7 @@ def second(setup: Setup) -> dict[str, Any]:
     reports = setup.read("SELECT report_text FROM '{data}/vaers_reports.parquet' ORDER BY report_id")
     line: dict[str, Any] = {}
     for length in (128, 400):
-        texts = {"texts": cut_texts(setup.tokenizer(), reports, length)[: 6_000 // length]}
+        texts = {"texts": cut_texts(setup.tokenizer(), reports, length)[: (6_000 if setup.count else 2_000) // length]}
         fresh = {name: run(setup.model, sql, texts, counting=True)[0].fresh_tokens for name, sql in statements.items()}
         more = {name: round(fresh[name] / fresh["first"] - 1, 4) for name in ("both", "and")}
         line[f"{length} tokens"] = {"rows": len(texts["texts"]), "fresh": fresh, "tokens_of_first": more}
@@ -141,7 +142,7 @@ def traces(setup: Setup) -> dict[str, Any]:
 def rows(setup: Setup) -> dict[str, Any]:
     """Children, because a process's peak never falls."""
     found = {}
-    for count in (2_000, 20_000):
+    for count in setup.counts:
         given = ["--model", setup.model, "--layers", str(setup.layers), "--child-rows", str(count)]
         done = subprocess.run([sys.executable, "-m", "bench.cases", *given], check=True, capture_output=True, text=True)
         found[f"{count} rows"] = json.loads(done.stdout)
@@ -253,6 +254,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--anchors", type=int, default=3)
     parser.add_argument("--rows", type=int, default=4, help="of 512 tokens")
     parser.add_argument("--layers", type=int, default=1, help="of the model, in the case `rows`; 0: all")
+    parser.add_argument("--counts", type=int, nargs=2, default=(2_000, 20_000), help="of short rows, in the case `rows`")
     parser.add_argument("--gguf", type=Path, help="the weights for llama.cpp, if it is installed")
     parser.add_argument("--count", action="store_true", help="nothing is timed")
     parser.add_argument("--child-rows", type=int, help=argparse.SUPPRESS)
