@@ -310,13 +310,14 @@ class Answering:
         work, roofline = count_work(ours) * (requests / len(sample)), model.engine.roofline
         seconds = roofline.seconds(work, self._settings.token_budget)
         asked, measured = len(ours) * requests // len(sample), roofline.machine.measured
-        return Asking(asked, int(work.tokens), seconds, model.name, recalled, self._settings.sample, measured)
+        counted = len(sample) == requests
+        return Asking(asked, int(work.tokens), seconds, model.name, recalled, self._settings.sample, measured, counted)
 
     def _warn_of_refresh(self, estimate: Asking, again: int) -> None:
         if again and estimate.requests:
             share = again / estimate.requests
             tokens, seconds = round(share * estimate.tokens), share * estimate.seconds
-            part = replace(estimate, requests=again, tokens=tokens, seconds=seconds, recalled=0, share=1.0)
+            part = replace(estimate, requests=again, tokens=tokens, seconds=seconds, recalled=0, share=1.0, counted=False)
             inputs = "input that has" if again == 1 else "inputs that have"
             moment = datetime.fromtimestamp(self._terms.since / 1_000_000, timezone.utc).isoformat()
             self._listener(

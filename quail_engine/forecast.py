@@ -60,6 +60,7 @@ class Supposing(Answering):
         self._true_of_known: dict[Inquiry, tuple[int, int]] = {}  # recalled answers, and those of them that are TRUE
         self._other_anchor: dict[Inquiry, Work] = {}  # were the other text of a pair first
         self._rooflines: dict[Inquiry, Roofline | None] = {}
+        self._by_a_part: set[Inquiry] = set()  # whose tokens were counted of a part of their requests
         self._unfitted: set[Question] = set()  # whose labelled rows were counted
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade = MappingProxyType({})) -> None:
@@ -82,8 +83,8 @@ class Supposing(Answering):
         tally, reached = count.tally, self._weakest if count.stops else self._reached.get(inquiry, self._weakest)
         share = self.share(inquiry)
         roofline = self._rooflines.get(inquiry)
-        timed = weakest(reached, Source.MEASURED if roofline and roofline.machine.measured else Source.ASSUMED)
-
+        read = weakest(reached, Source.SAMPLED) if inquiry in self._by_a_part else reached
+        timed = weakest(read, Source.CALCULATED if roofline and roofline.machine.measured else Source.ASSUMED)
         has_kv = self._settings.engine != "mock"
 
         def of(value: float, source: Source = reached) -> Estimate:
@@ -97,15 +98,15 @@ class Supposing(Answering):
             requests=of(tally.asked),
             recalled=of(tally.recalled),
             overlong=of(tally.overlong),
-            tokens_fresh=of(tally.tokens_fresh),
-            tokens_reused=of(tally.tokens_logical - tally.tokens_fresh),
-            kv_bytes=of(tally.tokens_fresh * roofline.shape.kv_bytes) if roofline and has_kv else None,
+            tokens_fresh=of(tally.tokens_fresh, read),
+            tokens_reused=of(tally.tokens_logical - tally.tokens_fresh, read),
+            kv_bytes=of(tally.tokens_fresh * roofline.shape.kv_bytes, read) if roofline and has_kv else None,
             seconds=of(tally.seconds_engine, timed) if roofline else None if tally.tokens_fresh else of(0.0),
         )
         other = self._other_anchor.get(inquiry)
         turned = f"the other text first, {{'anchor': {1 - inquiry.question.anchor}}}"
         seconds = of(roofline.seconds(other, self._settings.token_budget), timed) if roofline and other else None
-        alternatives = () if other is None else (Alternative(turned, of(round(other.tokens)), seconds),)
+        alternatives = () if other is None else (Alternative(turned, of(tally.asked), of(round(other.tokens), read), seconds),)
         return Counted(figures, share if count.true is not None else None, same_as=count.same_as, alternatives=alternatives)
 
     def _recall(self, model: Model, inputs: Inputs, keys: list[bytes]) -> tuple[Inputs, list[bytes]]:
@@ -176,6 +177,8 @@ class Supposing(Answering):
         scaled = {inquiry: round(scale * tokens) for inquiry, tokens in logical.items()}
         seconds = roofline.seconds(work, self._settings.token_budget) if roofline else 0.0
         self.share_out(round(work.tokens), seconds, scaled)
+        if scale > 1:
+            self._by_a_part.update(logical)
         texts = part.column(4).to_pylist()
         for inquiry in logical:
             if inquiry.question.task is Task.JUDGE and len(inquiry.question.template.arguments) == 2:

@@ -15,17 +15,18 @@ class Asking:
     """Sent before a round's first request."""
 
     requests: int
-    tokens: int  # fresh tokens, estimated from the prompts' own ids
+    tokens: int  # fresh tokens, by the prompts' own ids
     seconds: float  # in the engine, expected
     model: str
     recalled: int = 0  # inputs of this round that the store answered
     share: float = 1.0  # of the rows that are read
     measured: bool = True  # whether the machine's rates, which the seconds follow from, were measured; else assumed
+    counted: bool = True  # whether the tokens are those of all requests; else they follow from those of a part
 
     @property
     def cost(self) -> str:
         source = "" if self.measured else " at an assumed rate"
-        return f"≈ {amount(self.tokens)} tokens, ≈ {duration(self.seconds)}{source}"
+        return f"{'' if self.counted else '≈ '}{amount(self.tokens)} tokens, ≈ {duration(self.seconds)}{source}"
 
     @property
     def size(self) -> str:
@@ -38,9 +39,10 @@ class Asking:
     def _of_all(self) -> str:
         if self.share == 1:
             return ""
-        whole = replace(self, requests=round(self.requests / self.share), share=1.0, recalled=0)
-        whole = replace(whole, tokens=round(self.tokens / self.share), seconds=self.seconds / self.share)
-        return f"; a sample of {self.share:.3g} of the rows, all of them would be {whole}"
+        tokens, seconds = round(self.tokens / self.share), self.seconds / self.share
+        cost = replace(self, tokens=tokens, seconds=seconds, counted=False).cost
+        asking = f"asking ≈ {self.requests / self.share:,.0f} ({cost})"
+        return f"; a sample of {self.share:.3g} of the rows, all of them would be {asking}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Answered:
         left = self.elapsed * (self.requests - self.done) / self.done if self.done else 0.0
         done = f"{self.done:,} of {self.requests:,} answered, {amount(rate)} tokens/s"
         if left:
-            done += f", {duration(left)} left"
+            done += f", ≈ {duration(left)} left"
         return f"{done}{_recalled(self)}"
 
 

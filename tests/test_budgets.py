@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import quail_engine
-from quail_engine import Answered, BudgetError, Event, Session, SettingsError, Warned
+from quail_engine import Answered, BudgetError, Event, Session, SettingsError, Warned, waiting
 from quail_engine.engine.mock import MockEngine
 from quail_engine.settings import Budget, Settings
 
@@ -75,6 +75,19 @@ def test_a_run_is_everything_that_a_connection_asks() -> None:
 def test_of_a_sample_the_refusal_says_what_the_sample_asks() -> None:
     with connect(max_requests=20, sample=0.5) as con, pytest.raises(BudgetError, match=r"asking 30 \([^)]*\) would take this"):
         ask(con, "one", 30)
+
+
+def test_tokens_are_marked_where_they_follow_from_those_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    session = Session(Settings.of({"engine": "mock", "sample": 0.5}), lambda event: told.append(str(event)))
+    session.register(cursor := duckdb.connect())
+    for rows in (16_384, 7):  # of a part
+        monkeypatch.setattr(waiting, "ASKED_ROWS", rows)
+        session.execute(cursor, f"select AI_FILTER('of {rows}', md5(i::varchar)) from range(30) r(i)")
+    session.close()
+    whole, part = (line for line in told if line.startswith("asking"))
+    assert re.match(r"asking 30 \(\dk tokens, ≈ .*; a sample of 0.5 .* asking ≈ 60 \(≈ \dk tokens, ≈ ", whole)
+    assert part.startswith("asking 30 (≈ ")
 
 
 def test_what_is_left_is_told_by_the_clock() -> None:

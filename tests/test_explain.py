@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from pages import Page
 
 import quail_engine
+from quail_engine import waiting
+from quail_engine.engine.mock import MockEngine
 
 URGENT = "AI_FILTER(PROMPT('Does it say ''urgent''? {0}', body))"
 ANGRY = "AI_FILTER(PROMPT('Does it say ''angry''? {0}', body))"
@@ -104,6 +107,27 @@ def test_numbers_that_answers_decide_say_so(con: quail_engine.Connection) -> Non
     assert second["estimate"]["true"] is None
     assert con.explain(sql) == con.explain(sql)
     assert "≈ 15 requests" in con.explain(sql)
+
+
+def test_only_what_was_counted_is_unmarked(con: quail_engine.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = f"select id from tickets where {URGENT}"
+    happened = con.explain(sql, analyze=True).partition("happened:")[2]
+    assert "≈" not in happened.partition("off by")[0]
+    con.sql("update tickets set body = 'later ' || body")
+    (call,) = calls(con, sql)
+    assert call["estimate"]["tokens_fresh"]["source"] == "measured"
+    assert call["estimate"]["seconds"]["source"] == "assumed", "the mock's rates are"
+    # Rates that were measured still leave a time that is an estimate.
+    rates = replace(MockEngine.roofline, machine=replace(MockEngine.roofline.machine, measured=True))
+    monkeypatch.setattr(MockEngine, "roofline", rates)
+    (call,) = calls(con, sql)
+    assert call["estimate"]["seconds"]["source"] == "calculated"
+    assert "≈ 0.00 s (calculated)" in con.explain(sql)
+    # Of more than a part the tokens follow from those of the first one.
+    monkeypatch.setattr(waiting, "ASKED_ROWS", 7)
+    (call,) = calls(con, sql)
+    assert {call["estimate"][name]["source"] for name in ("tokens_fresh", "tokens_reused", "seconds")} == {"sampled"}
+    assert call["estimate"]["requests"] == {"value": 60, "source": "measured"}
 
 
 def test_rows_of_conditions_in_an_order(con: quail_engine.Connection) -> None:

@@ -118,8 +118,8 @@ def _(estimate: Estimate) -> dict[str, Any]:
 
 @as_data.register
 def _(alternative: Alternative) -> dict[str, Any]:
-    tokens, seconds = as_data(alternative.tokens_fresh), as_data(alternative.seconds)
-    return {"what": alternative.what, "tokens_fresh": tokens, "seconds": seconds}
+    requests, tokens, seconds = map(as_data, (alternative.requests, alternative.tokens_fresh, alternative.seconds))
+    return {"what": alternative.what, "requests": requests, "tokens_fresh": tokens, "seconds": seconds}
 
 
 def _factors(estimate: Figures, happened: Figures) -> dict[str, float | None]:

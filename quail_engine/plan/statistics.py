@@ -20,6 +20,8 @@ class Source(str, Enum):
 
     HINTED = "hinted"  # the user's option
     MEASURED = "measured"  # this statement's own rows and answers
+    CALCULATED = "calculated"  # follows from what was measured: time, from tokens and the machine's rates
+    SAMPLED = "sampled"  # from what was measured of a part
     REMEMBERED = "remembered"  # the answers of earlier statements
     ASSUMED = "assumed"  # nobody knows
 

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 
 from quail_engine.plan.statistics import Estimate, Source
-from quail_engine.plan.tree import AskNode, CallNode, Figures, FirstRowsNode, Layout, PlanTree, RoundsNode, ShownRowsNode
+from quail_engine.plan.tree import (
+    Alternative,
+    AskNode,
+    CallNode,
+    Figures,
+    FirstRowsNode,
+    Layout,
+    PlanTree,
+    RoundsNode,
+    ShownRowsNode,
+)
 
 _WIDTH = 100
 
@@ -123,7 +133,11 @@ def _figures(call: CallNode, indent: str) -> Iterator[str]:
         yield f"{indent}happened: {_reach(call.happened, None)}"
         yield f"{indent}  {cost(call.happened)}{_error(call.estimate, call.happened)}"
     for other in call.alternatives:
-        yield f"{indent}instead: {other.what}, {_amounts((other.tokens_fresh, 'tokens'), (other.seconds, 's'))}"
+        yield f"{indent}instead: {other.what}, {_price(other)}"
+
+
+def _price(way: Alternative) -> str:
+    return _amounts((way.requests, "requests"), (way.tokens_fresh, "tokens"), (way.seconds, "s"))
 
 
 def _reach(figures: Figures, share: Estimate | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from quail_engine.plan.statistics import Estimate, Source
 
-TRUST = (Source.MEASURED, Source.HINTED, Source.REMEMBERED, Source.ASSUMED)
+TRUST = (Source.MEASURED, Source.CALCULATED, Source.SAMPLED, Source.HINTED, Source.REMEMBERED, Source.ASSUMED)
 """Where a number that follows from others comes from: the last of theirs in this order. None of them beats a count."""
 
 
@@ -50,6 +50,7 @@ class Alternative:
     """What the plan could have done instead."""
 
     what: str
+    requests: Estimate | None
     tokens_fresh: Estimate | None  # that it would prefill
     seconds: Estimate | None
 

@@ -102,13 +102,13 @@ def test_progress_is_told_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> 
     log = ProgressLog(clock=lambda: now)
     with log_contextvars(node_info={"node_name": "urgent"}):
         log(Asking(300, 31_000, 80.0, "m", recalled=100))
-        assert said.take() == [("info", "urgent: asking 300 (≈ 31k tokens, ≈ 80 s); 100 recalled (25%)")]
+        assert said.take() == [("info", "urgent: asking 300 (31k tokens, ≈ 80 s); 100 recalled (25%)")]
         # 100 batches of a second each: a line every ten.
         for now in range(1, 101):
             log(Answered(3 * now, 300, 310 * now, float(now), 2.0 * now, recalled=100))
         lines = [text for level, text in said.take() if level == "info"]
         assert len(lines) == 10
-        assert lines[0] == "urgent: 30 of 300 answered, 310 tokens/s, 180 s left; 100 recalled (25%)"
+        assert lines[0] == "urgent: 30 of 300 answered, 310 tokens/s, ≈ 180 s left; 100 recalled (25%)"
         assert lines[-1] == "urgent: 300 of 300 answered, 310 tokens/s; 100 recalled (25%)"
         # Many short rounds of one node are told as seldom.
         for now in range(101, 141):  # noqa: B007
