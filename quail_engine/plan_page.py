@@ -6,7 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from quail_engine import page
-from quail_engine.plan import AskNode, CallNode, Estimate, Figures, FirstRowsNode, PlanTree, RoundsNode, Source, as_text, number
+from quail_engine.plan import (
+    AskNode,
+    CallNode,
+    Choice,
+    Estimate,
+    Figures,
+    FirstRowsNode,
+    PlanTree,
+    RoundsNode,
+    Source,
+    as_text,
+    number,
+    tokens_factor,
+)
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _ACROSS = 350, 136, 20, 46, 3
 _HAPPENED = 22  # what a box is taller where it tells what happened
@@ -47,6 +60,9 @@ def _statement(tree: PlanTree) -> Iterator[str]:
             "≈ marks what was not counted, with its source. Reused tokens stand in a prefix that another request has computed.",
             "dim",
         )
+    if tree.choices:
+        yield page.heading("Orders that were weighed", 3)
+        yield page.table(("order of the conditions", "requests", "tokens", "seconds", ""), _weighed(tree.choices), texts=1)
     yield page.heading("As text", 3)
     yield page.code(as_text(tree))
 
@@ -153,13 +169,27 @@ def _rows(tree: PlanTree) -> Iterator[list[str]]:
 
 def _cells(figures: Figures) -> Iterator[str]:
     for f in fields(Figures):
-        estimate: Estimate | None = getattr(figures, f.name)
-        if estimate is None:
-            yield "–"
-        elif estimate.source is Source.MEASURED or not estimate.value:
-            yield number(estimate.value, _UNITS.get(f.name, "")).strip()
-        else:
-            yield f"≈ {number(estimate.value, _UNITS.get(f.name, '')).strip()} {estimate.source.value}"
+        yield _cell(getattr(figures, f.name), _UNITS.get(f.name, ""))
+
+
+def _cell(estimate: Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return "–"
+    told = number(estimate.value, unit).strip()
+    certain = estimate.source is Source.MEASURED or not estimate.value
+    return told if certain else f"≈ {told} {estimate.source.value}"
+
+
+def _weighed(choices: Sequence[Choice]) -> Iterator[list[str]]:
+    """The chosen order of each choice, and under it those that were rejected."""
+    for choice in choices:
+        for way in (choice.chosen, *choice.rejected):
+            told = f"chosen: {choice.why}"
+            if way is not choice.chosen:
+                factor = tokens_factor(way, choice.chosen)
+                told = f"{factor:.2f}x the tokens" if factor else ""
+            costs = ((way.requests, ""), (way.tokens_fresh, ""), (way.seconds, "s"))
+            yield [way.named, *(_cell(estimate, unit) for estimate, unit in costs), told]
 
 
 def _cut(text: str) -> str:

@@ -31,6 +31,7 @@ from quail_engine.plan import (
     Statistics,
     as_text,
     build,
+    choices,
     explain,
     lower,
     optimize,
@@ -54,7 +55,8 @@ class StatementRun:
         self._query = query = settled(query, self._columns_of, self._texts_of)
         self._deliver = cursor.deliver
         self._tables = f"__quail_answers_{next(_numbers)}"
-        self._plan = self._lowered(self._planned(Statistics.of(query)))
+        self._logical = self._planned(Statistics.of(query))
+        self._plan = self._lowered(self._logical)
         self._answering = answering
         self._inquiries = Inquiries(services, query, self._plan.apart, answering)
         self._counted: list[
@@ -120,7 +122,9 @@ class StatementRun:
                 resolver.resolve(_names(self._cursor, self._query), False)
                 self._cursor.execute(f"DROP TABLE IF EXISTS temp.main.{RESULT}")
                 counted = resolver.counted()
-        return Found({i: supposing.counted(count) for i, count in enumerate(counted)}, layouts, notes, estimated=True)
+        calls = {i: supposing.counted(count) for i, count in enumerate(counted)}
+        figures = {i: calls[found.same_as].estimate if found.same_as in calls else found.estimate for i, found in calls.items()}
+        return Found(calls, layouts, notes, estimated=True, choices=choices(self._logical, figures))
 
     def close(self) -> None:
         self._inquiries.close()
@@ -137,7 +141,8 @@ class StatementRun:
         inputs = [call.inputs.value for call in statistics.calls if call.inputs is not None]
         if len(inputs) == len(set(self.tags)):  # all were counted, and no two calls ask the same
             self._bound = int(sum(inputs))
-        listed = ListedConditions(self._planned(statistics), self._lowered, self._cursor, self._inquiries, supposed=not samples)
+        self._logical = self._planned(statistics)
+        listed = ListedConditions(self._logical, self._lowered, self._cursor, self._inquiries, supposed=not samples)
         self._plan = listed.plan
         return Resolver(self._cursor, self._query, listed, self._inquiries)
 

@@ -181,8 +181,8 @@ def test_a_pair_tells_the_other_orientation(con: quail_engine.Connection) -> Non
 def test_sums_and_schema(con: quail_engine.Connection) -> None:
     (plan,) = con.explain(f"select {ANGRY} as a from tickets where {URGENT}", format="json")
     assert json.loads(json.dumps(plan)) == plan
-    assert plan["version"] == 1
-    assert set(plan) == {"version", "model", "layouts", "steps", "estimate", "happened", "notes"}
+    assert plan["version"] == 2
+    assert set(plan) == {"version", "model", "layouts", "steps", "estimate", "happened", "choices", "notes"}
     assert plan["layouts"] == [{"model": "mock", "name": "mock/1", "shares": "questions"}]
     assert plan["happened"] is None
     counted = [call for step in plan["steps"] for call in step["calls"]]

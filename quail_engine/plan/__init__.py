@@ -1,5 +1,6 @@
 """The planner: pure functions from a `Query` to the steps that answer it. No I/O, no tensors."""
 
+from quail_engine.plan.choices import choices
 from quail_engine.plan.data import as_data
 from quail_engine.plan.explain import Counted, Found, explain
 from quail_engine.plan.join_counts import JoinCounts, Side, SideCount, ordered_freely, pairs_to_count
@@ -10,12 +11,13 @@ from quail_engine.plan.order import Asked, cheapest
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, FirstRows, PhysicalPlan, Rounds, RunSql
 from quail_engine.plan.rules.order_joins import order_joins
 from quail_engine.plan.statistics import CallStatistics, ConjunctionStatistics, Estimate, Reading, Source, Statistics
-from quail_engine.plan.text import as_text, number
+from quail_engine.plan.text import as_text, number, tokens_factor
 from quail_engine.plan.together import Link, Together
 from quail_engine.plan.tree import (
     Alternative,
     AskNode,
     CallNode,
+    Choice,
     Figures,
     FirstRowsNode,
     Layout,
@@ -36,6 +38,7 @@ __all__ = [
     "Asked",
     "CallNode",
     "CallStatistics",
+    "Choice",
     "ConjunctionStatistics",
     "Counted",
     "Estimate",
@@ -63,6 +66,7 @@ __all__ = [
     "build",
     "cheapest",
     "check_names",
+    "choices",
     "explain",
     "lower",
     "number",
@@ -70,6 +74,7 @@ __all__ = [
     "order_joins",
     "ordered_freely",
     "pairs_to_count",
+    "tokens_factor",
     "total",
     "weakest",
 ]

@@ -12,6 +12,7 @@ from quail_engine.plan.tree import (
     Alternative,
     AskNode,
     CallNode,
+    Choice,
     Figures,
     FirstRowsNode,
     Layout,
@@ -21,7 +22,7 @@ from quail_engine.plan.tree import (
     TogetherNode,
 )
 
-VERSION = 1
+VERSION = 2
 
 
 @singledispatch
@@ -39,6 +40,7 @@ def _(tree: PlanTree) -> dict[str, Any]:
         "steps": [as_data(node) for node in tree.nodes],
         "estimate": as_data(tree.estimate) if tree.estimated else None,
         "happened": as_data(tree.happened),
+        "choices": [as_data(choice) for choice in tree.choices],
         "notes": list(tree.notes),
     }
 
@@ -120,6 +122,15 @@ def _(estimate: Estimate) -> dict[str, Any]:
 def _(alternative: Alternative) -> dict[str, Any]:
     requests, tokens, seconds = map(as_data, (alternative.requests, alternative.tokens_fresh, alternative.seconds))
     return {"what": alternative.what, "requests": requests, "tokens_fresh": tokens, "seconds": seconds}
+
+
+@as_data.register
+def _(choice: Choice) -> dict[str, Any]:
+    return {"chosen": _order(choice.chosen), "rejected": [_order(way) for way in choice.rejected], "why": choice.why}
+
+
+def _order(way: Alternative) -> dict[str, Any]:
+    return {"order": [list(condition) for condition in way.order], **as_data(way)}
 
 
 def _factors(estimate: Figures, happened: Figures) -> dict[str, float | None]:

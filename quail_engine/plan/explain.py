@@ -14,6 +14,7 @@ from quail_engine.plan.tree import (
     Alternative,
     AskNode,
     CallNode,
+    Choice,
     Figures,
     FirstRowsNode,
     Layout,
@@ -53,6 +54,7 @@ class Found:
     layouts: tuple[Layout, ...] = ()
     notes: tuple[str, ...] = ()
     estimated: bool = False
+    choices: tuple[Choice, ...] = ()
 
 
 def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str, found: Found | None = None) -> PlanTree:
@@ -61,7 +63,7 @@ def explain(plan: PhysicalPlan, calls: Sequence[AiCall], model: str, found: Foun
     nodes = [_call_node(i, call, model, found.calls.get(i, Counted())) for i, call in enumerate(calls)]
     steps = [*plan.asks, *([plan.first] if plan.first else []), plan.rounds]
     ordered = [*(node for step in steps for node in _nodes(step, nodes)), *_shown(plan.first, nodes)]
-    return PlanTree(model, tuple(ordered), found.layouts, found.notes, found.estimated)
+    return PlanTree(model, tuple(ordered), found.layouts, found.notes, found.estimated, found.choices)
 
 
 def _call_node(index: int, call: AiCall, model: str, counted: Counted) -> CallNode:

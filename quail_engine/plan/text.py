@@ -10,6 +10,7 @@ from quail_engine.plan.tree import (
     Alternative,
     AskNode,
     CallNode,
+    Choice,
     Figures,
     FirstRowsNode,
     Layout,
@@ -26,6 +27,8 @@ def as_text(tree: PlanTree) -> str:
     lines = [f"Model {layout.model}, {_layout(layout)}" for layout in tree.layouts] or [f"Model {tree.model}"]
     for node in tree.nodes:
         lines += _lines(node)
+    for choice in tree.choices:
+        lines += _choice(choice)
     lines += ["Statement: DuckDB runs it as written, with the answers in place of the AI calls"]
     if tree.estimated and len(list(tree.calls)) > 1:
         lines += [f"Total: {cost(tree.estimate)}"]
@@ -134,6 +137,22 @@ def _figures(call: CallNode, indent: str) -> Iterator[str]:
         yield f"{indent}  {cost(call.happened)}{_error(call.estimate, call.happened)}"
     for other in call.alternatives:
         yield f"{indent}instead: {other.what}, {_price(other)}"
+
+
+def _choice(choice: Choice) -> Iterator[str]:
+    """The order that was chosen, the next best one, and the one as written."""
+    yield f"Order: {choice.chosen.named}, {_price(choice.chosen)}: {choice.why}"
+    for place, way in enumerate(choice.rejected):
+        if place == 0 or way.named != way.what:
+            times = f": {factor:.2f}x the tokens" if (factor := tokens_factor(way, choice.chosen)) else ""
+            yield f"  instead: {way.named}, {_price(way)}{times}"
+
+
+def tokens_factor(way: Alternative, chosen: Alternative) -> float | None:
+    """How many times the tokens of the chosen way another one prefills; None where either is unknown or nothing."""
+    if not way.tokens_fresh or not chosen.tokens_fresh or not chosen.tokens_fresh.value:
+        return None
+    return way.tokens_fresh.value / chosen.tokens_fresh.value
 
 
 def _price(way: Alternative) -> str:

@@ -53,6 +53,21 @@ class Alternative:
     requests: Estimate | None
     tokens_fresh: Estimate | None  # that it would prefill
     seconds: Estimate | None
+    order: tuple[tuple[int, ...], ...] = ()  # conditions, by the numbers of their calls, where it is an order of them
+
+    @property
+    def named(self) -> str:
+        """What it is, and whether the text has the conditions in this order."""
+        return f"{self.what} (as written)" if self.order and list(self.order) == sorted(self.order) else self.what
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An order of conditions, and others that the plan could have taken."""
+
+    chosen: Alternative
+    rejected: tuple[Alternative, ...]  # the cheapest first; the order as written is among them, or was chosen
+    why: str
 
 
 @dataclass(frozen=True)
@@ -148,6 +163,7 @@ class PlanTree:
     layouts: tuple[Layout, ...] = ()  # of the models that are asked; empty where they are not here
     notes: tuple[str, ...] = ()  # what a reader should know of the numbers
     estimated: bool = False  # whether inputs were counted; else the figures are those of nothing
+    choices: tuple[Choice, ...] = ()
 
     def beside(self, happened: Sequence[Figures]) -> PlanTree:
         """The tree with what happened, by call, beside what was estimated."""

@@ -41,7 +41,7 @@ def ordered_conjuncts(plan: LogicalPlan, order: Order, known: ConjunctionStatist
     """Conditions of one AND in the order in which they are to be asked; `known` has them in the order in which they come."""
     if _as_written(plan, order):
         return order
-    conditions = [_asked(plan, conjunct.calls) for conjunct in order]
+    conditions = [asked(plan, conjunct.calls) for conjunct in order]
     rows = known.rows.value if known.rows else max(condition.inputs for condition in conditions)
     return tuple(order[i] for i in cheapest(conditions, rows, known.share))
 
@@ -50,7 +50,8 @@ def _as_written(plan: LogicalPlan, order: Order) -> bool:
     return any(plan.call(i).options.order == "as_written" for conjunct in order for i in conjunct.calls)
 
 
-def _asked(plan: LogicalPlan, calls: Sequence[int]) -> Asked:
+def asked(plan: LogicalPlan, calls: Sequence[int]) -> Asked:
+    """What it takes to ask a condition that holds these calls; the unit of its cost is a byte."""
     statistics = [plan.statistics.calls[i] for i in calls]
     inputs = max((s.inputs.value for s in statistics if s.inputs), default=1.0)
     return Asked(sum(plan.request_bytes(i) for i in calls), inputs)
@@ -68,7 +69,7 @@ def _ordered_filters(plan: LogicalPlan) -> tuple[AiFilter | AiJoin, ...]:
     for same in places.values():
         filters = [plan.conditions[place] for place in same]
         known = plan.statistics.of_calls([condition.call for condition in filters])
-        asked = [_asked(plan, [condition.call]) for condition in filters]
-        for place, i in zip(same, cheapest(asked, max(a.inputs for a in asked), known.share), strict=True):
+        each = [asked(plan, [condition.call]) for condition in filters]
+        for place, i in zip(same, cheapest(each, max(a.inputs for a in each), known.share), strict=True):
             conditions[place] = filters[i]
     return tuple(conditions)

@@ -34,18 +34,19 @@ def order_joins(plan: LogicalPlan, asked: int = 0) -> LogicalPlan:
     sides = ordered_freely(plan.query)
     if sides is None or not 2 <= len(plan.conditions) <= MOST_CONDITIONS:
         return plan
-    instance = _instance_of(plan, sides)
-    best = cheapest_order(instance, _price, asked)
-    if price_of(instance, range(len(plan.conditions)), _price, asked).price <= best.price * _TIE:
+    instance = instance_of(plan, sides)
+    best = cheapest_order(instance, usual_seconds, asked)
+    if price_of(instance, range(len(plan.conditions)), usual_seconds, asked).price <= best.price * _TIE:
         return plan
     return replace(plan, conditions=tuple(plan.conditions[i] for i in best.order))
 
 
-def _price(work: Work) -> float:
+def usual_seconds(work: Work) -> float:
+    """On the usual model and machine."""
     return _USUAL.seconds(work, _TOKEN_BUDGET)
 
 
-def _instance_of(plan: LogicalPlan, sides: Mapping[int, tuple[Side, ...]]) -> Instance:
+def instance_of(plan: LogicalPlan, sides: Mapping[int, tuple[Side, ...]]) -> Instance:
     """The abstract statement of a plan's conditions, in their order."""
     counts = plan.statistics.joins
     every = list(dict.fromkeys(side for of in sides.values() for side in of))
