@@ -27,6 +27,7 @@ from quail_engine.sql import (
     aside_columns,
     lookups_query,
     ordered,
+    pinned,
     quoted,
     render,
     result_query,
@@ -105,9 +106,17 @@ class Resolver:
         `names` are those of the query's unnamed items; `numbered` adds the column ROW, which holds the rows' order.
         """
         with self._answer_tables():
+            self._pin_folded(names)
             if self.plan.first and self.plan.first.limit.conjuncts:
                 self._candidates = ask_first_rows(self.plan.first, self.query, self._cursor, self._inquiries, names)
             self._rounds(names, numbered)
+
+    def _pin_folded(self, names: list[str]) -> None:
+        """Has calls met on rows that DuckDB would look up while it plans: it takes a column of one value for a constant."""
+        tags, pinnable = self._inquiries.tags, self.query.pinnable
+        self._look_ups.start_only([])
+        self._cursor.execute(f"EXPLAIN {render(self.query, tags, self.plan.tables, names)}").fetchall()
+        self.query = pinned(self.query, [i for i in pinnable if self._look_ups.rows[tags[i]]])
 
     @contextmanager
     def replaying(self) -> Iterator[None]:

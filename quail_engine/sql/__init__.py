@@ -5,7 +5,7 @@ from quail_engine.sql.depends import PIN
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
 from quail_engine.sql.pairs import PairSpace
-from quail_engine.sql.query import Query, analyze, settled
+from quail_engine.sql.query import Query, analyze, pinned, settled
 from quail_engine.sql.render import (
     BEFORE,
     BESIDE,
@@ -64,6 +64,7 @@ __all__ = [
     "pairs_query",
     "pairs_sample_query",
     "part_counts_query",
+    "pinned",
     "quoted",
     "render",
     "render_written",

@@ -27,12 +27,14 @@ from quail_engine.sql.scopes import (
     operands,
     relations,
     table_of,
+    unwrapped,
 )
-from quail_engine.sql.source import Source
+from quail_engine.sql.source import Source, quoted
 
 _BOUNDARIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Join, exp.Where)
 _RELATION = re.compile(r"(?is).*?\bjoin\b(.*)\bon\s*\Z")
 _ROOTS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _Condition = tuple[exp.Expr, str]
 """A condition of a guard: the part of the query that it tests, and its SQL."""
 
@@ -69,7 +71,7 @@ def _up_to_clause(node: exp.Expr, source: Source, asking: bool) -> tuple[exp.Exp
 def _of_outer_row(select: exp.Select, source: Source, asking: bool) -> Iterator[str]:
     """When SQL looks at a correlated subquery, which decides about all calls in its WHERE.
 
-    Only what names each column with a relation of the query around, so that it means the same inside. A conjunct of a whole
+    Only what means the same inside, each column with its relation. A conjunct of a whole
     clause is left out: DuckDB drops rows by it before it joins them to those inside.
     """
     subquery: exp.Expr = select
@@ -78,11 +80,32 @@ def _of_outer_row(select: exp.Select, source: Source, asking: bool) -> Iterator[
     outer = subquery.find_ancestor(exp.Select)
     if outer is None or not columns_outside(select):
         return
-    names = set(map(name_of, relations(outer))) - names_inside(select)
+    inside = names_inside(select)
     for part, sql in _up_to_clause(subquery, source, asking)[2]:
         dropped = isinstance(part.parent, exp.And) and at_root(part.parent)
-        if not dropped and part.find(exp.Query) is None and all(table_of(c) in names for c in part.find_all(exp.Column)):
-            yield sql
+        named = None if dropped or part.find(exp.Query) is not None else _with_relations(part, outer, inside, source)
+        if named is not None:
+            yield sql.replace(source.sql(part), named)
+
+
+def _with_relations(part: exp.Expr, outer: exp.Select, inside: set[str], source: Source) -> str | None:
+    """SQL of a condition in a query that means the same in a query inside it; None where that cannot be told.
+
+    A column without a relation is of the only one, if there is one only, and that name can be written before it.
+    """
+    names = {name_of(relation): quoted(str(relation.alias_or_name)) for relation in relations(outer)}
+    only = names if len(names) == 1 and not outer.args.get("joins") and outer.find_ancestor(exp.Select) is None else {}
+    text, start, columns = source.sql(part), span(part)[0], list(part.find_all(exp.Column))
+    if not all(map(has_span, columns)):
+        return None
+    for column in sorted(columns, key=span, reverse=True):
+        relation = table_of(column) or next((name for name in only if name != column.name.lower()), "")
+        if relation not in names or relation in inside or item_of(column) is not None or isinstance(column.this, exp.Star):
+            return None
+        if not table_of(column):
+            at = span(column)[0] - start
+            text = f"{text[:at]}{names[relation]}.{text[at:]}"
+    return text
 
 
 def _sees_joins(root: exp.Expr, around: exp.Expr | None, select: exp.Select) -> bool:
@@ -137,13 +160,46 @@ def _met_by_clauses(place: Place, source: Source) -> tuple[Reached, ...]:
     above = place.clause > Clause.WHERE
     if above and not _may_be_filtered(select):
         return ()
-    joins = (select.args.get("joins") or ()) if joins_only_drop(select) else ()
-    ons = [join.args["on"] for join in joins if is_inner(join) and join.args.get("on") is not None]
-    parts = [part for on in ons for part in operands(on, exp.And) if not _is_key(part) and _is_qualified(part)]
+    parts = list(_met_by_ons(select)) if joins_only_drop(select) else []
     if above and select.args.get("where") is not None:
         parts += operands(select.args["where"].this, exp.And)
     met = [part for part in parts if has_span(part) and part.find(exp.Query) is None and not _names_items(part)]
     return (*(Reached(*span(part)) for part in met), *(reached for reached, asks in _met_by_joins(select, source) if asks))
+
+
+def _met_by_ons(select: exp.Select) -> Iterator[exp.Expr]:
+    """The conditions of inner joins, and of outer ones where WHERE refuses the rows that they fill in: of others, they hold."""
+    joins = select.args.get("joins") or []
+    for join in joins:
+        on = join.args.get("on")
+        if on is not None and (is_inner(join) or (kind_of(join) in ("", "OUTER") and _refuses_filled_in(select, join))):
+            last = join is joins[-1]  # of others, columns need their relation's name: later joins may have their like
+            yield from (part for part in operands(on, exp.And) if not _is_key(part) and (last or _is_qualified(part)))
+
+
+def _refuses_filled_in(select: exp.Select, join: exp.Join) -> bool:
+    """Whether a condition of WHERE that asks nothing is not TRUE where a LEFT join found no partner."""
+    where = select.args.get("where")
+    conditions = operands(where.this, exp.And) if where is not None else []
+    return any(_refuses_null(unwrapped(condition), name_of(join.this)) for condition in conditions)
+
+
+def _refuses_null(condition: exp.Expr, relation: str) -> bool:
+    """Whether a condition is not TRUE of a row in which all columns of a relation are NULL; where that is hard to tell, not."""
+    if isinstance(condition, exp.Not):
+        test = unwrapped(condition.this)
+        return isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and _is_null_with(test.this, relation)
+    sides = [condition.this] if isinstance(condition, (*_COMPARISONS, exp.Like, exp.In, exp.Between)) else []
+    sides += [condition.expression] if isinstance(condition, _COMPARISONS) else []
+    return any(_is_null_with(side, relation) for side in sides)
+
+
+def _is_null_with(value: exp.Expr, relation: str) -> bool:
+    if isinstance(value, (exp.Paren, exp.Cast, exp.Neg)):
+        return _is_null_with(value.this, relation)
+    if isinstance(value, (exp.Add, exp.Sub, exp.Mul)):
+        return _is_null_with(value.this, relation) or _is_null_with(value.expression, relation)
+    return isinstance(value, exp.Column) and table_of(value) == relation != ""
 
 
 def _may_be_filtered(select: exp.Select) -> bool:
@@ -177,13 +233,17 @@ def _met_by_joins(select: exp.Select, source: Source) -> Iterator[tuple[Reached,
         if any(other.args.get("method") or str(other.args.get("side") or "") not in ("", "LEFT") for other in later):
             continue
         kind, on = kind_of(join), join.args.get("on")
-        if kind not in ("SEMI", "ANTI") or on is None or holds_ai(join.this) or not (has_span(join) and has_span(on)):
+        if kind not in ("SEMI", "ANTI") or on is None or not (has_span(join) and has_span(on)):
             continue
         relation = _RELATION.match(source.text[span(join)[0] : span(on)[0]])
-        asks = holds_ai(on)
-        if relation and (not asks or _is_tellable(on)):
-            test = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
-            yield Reached(*span(on), f"{test} (SELECT 1 FROM {relation[1]} WHERE ", ")"), asks
+        if not relation or (holds_ai(on) and not _is_tellable(on)):
+            continue
+        test = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
+        if holds_ai(join.this):  # both are one text in which calls are replaced
+            start = span(join)[0] + relation.start(1)
+            yield Reached(start, span(on)[1], f"{test} (SELECT 1 FROM (SELECT 1) JOIN ", ")"), True
+        else:
+            yield Reached(*span(on), f"{test} (SELECT 1 FROM {relation[1]} WHERE ", ")"), holds_ai(on)
 
 
 def _conditions(child: exp.Expr, around: exp.Expr, source: Source, asking: bool) -> Iterator[_Condition]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import sqlglot
@@ -17,7 +17,7 @@ from quail_engine.errors import SqlError, UnreadableError
 from quail_engine.sql.aliases import note_aliases
 from quail_engine.sql.choices import Choice, after_filters, choice_of
 from quail_engine.sql.conjuncts import Conjunction, find_conjunctions
-from quail_engine.sql.depends import depends_of
+from quail_engine.sql.depends import PIN, depends_of, may_be_pinned
 from quail_engine.sql.dialect import AiFunction, QuailDialect, span
 from quail_engine.sql.dml import select_for, writes_in_place
 from quail_engine.sql.existence import Group, group_of
@@ -46,6 +46,7 @@ class Query:
     replaced: tuple[str, ...]  # CREATE OR REPLACE VIEW: the parts of the view's name; a table cannot take its place
     written_starts: tuple[int, ...]  # where each of `calls` begins in `written`
     calls: tuple[AiCall, ...]  # in text order; a call inside another's argument comes after it
+    pinnable: tuple[int, ...]  # calls about columns that may have PIN among what they depend on
     unnamed: tuple[tuple[int, int], ...]  # select items without an alias that hold a call: they keep the name DuckDB gives them
     fences: tuple[int, ...]  # where OFFSET 0 goes: ends of set operations that DuckDB would push a condition into
     pair_spaces: tuple[PairSpace, ...]  # AI joins whose pairs can be listed before they are asked
@@ -98,6 +99,17 @@ def settled(query: Query, columns_of: Callable[[str], Sequence[str]], texts_of: 
     return replace(query, calls=tuple(calls))
 
 
+def pinned(query: Query, calls: Collection[int]) -> Query:
+    """The query with calls that DuckDB must meet on its rows, though it knows what they are about without them."""
+    return replace(
+        query,
+        calls=tuple(
+            replace(call, depends=(*call.depends, PIN)) if i in calls and PIN not in call.depends else call
+            for i, call in enumerate(query.calls)
+        ),
+    )
+
+
 def _analyze(text: str, statement: Statement) -> Query:
     if statement.query is None:
         refuse_call(text, statement)
@@ -139,6 +151,7 @@ def _analyze(text: str, statement: Statement) -> Query:
         calls=calls,
         groups=groups,
         choices=tuple(choice_of(node, call, place_of(node), stops, source) for node, call, stops in chosen),
+        pinnable=tuple(i for i, n in enumerate(nodes) if n.find(exp.Column) is not None and may_be_pinned(n, place_of(n))),
         unnamed=_unnamed(tree),
         fences=_fences(tree),
         pair_spaces=spaces,

@@ -4,17 +4,14 @@
    query inside; a guard tells neither the rows that a join fills in nor a condition that holds a query. So of those that
    ask none spares the other its rows: each counts as TRUE.
 2. A correlated subquery is evaluated below a SEMI or ANTI join whose ON asks: the join counts as not there.
-3. DuckDB takes a column that holds one value only for a constant, and asks about that value while it plans.
-4. DuckDB knows the columns of a table without rows, so these keep no call above a join with it: nothing is counted there.
+3. DuckDB knows the columns of a table without rows, so these keep no call above a join with it: nothing is counted there.
 
-`test_known_gaps.py` holds the smallest query of every gap as a strict xfail, which fails when the gap is closed: then its
-allowance goes, too.
+`test_known_gaps.py` holds what DuckDB itself cannot run, as strict xfails.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import duckdb
@@ -22,7 +19,6 @@ from bound import Bound, Rows, Site, inputs_of
 from expressions import Expression, asks, chain
 from generated_data import Tables
 
-_COLUMN = re.compile(r"\b[a-z]+\.([abcdk])\b")
 _OF_GROUPS_AND_WINDOWS = ("having", "qualify", "aggregate filter")
 _CORRELATED = ("exists", "not exists", "in, correlated", "scalar subquery, correlated", "subquery in a condition", "lateral")
 _FILTERED_OUTSIDE = ("derived table", "cte once", "cte twice")
@@ -33,16 +29,13 @@ def most_with_gaps(bound: Bound, sites: Sequence[Site], tables: Tables, oracle: 
     if not tables.u:
         return math.inf
     inputs = {question: set(rows) for question, rows in bound.inputs.items()}
-    folded = 0
     for site in sites:
         rows = _widened(site, sites)
         for guarded in site.calls():
-            columns = set(_COLUMN.findall(guarded.call.sql))
-            folded += bool(columns) and columns <= _of_one_value(tables)
             if not guarded.call.is_constant:
                 found = inputs_of(guarded.call, rows, (*site.guard, *guarded.guard), oracle)
                 inputs[guarded.call.question] |= {row for row in found if None not in row}
-    return sum(map(len, inputs.values())) + folded
+    return sum(map(len, inputs.values()))
 
 
 def _widened(site: Site, sites: Sequence[Site]) -> Rows:
@@ -67,16 +60,3 @@ def _undecided(sql: str, sites: Sequence[Site]) -> str:
 
 def _without_calls(condition: Expression) -> str:
     return " and ".join(["true", *(part.sql for part in chain(condition, "and") if not asks(part))])
-
-
-def _of_one_value(tables: Tables) -> set[str]:
-    """The columns with one value, NULLs aside."""
-    columns = [
-        ("k", tables.t, 1),
-        ("a", tables.t, 2),
-        ("b", tables.t, 3),
-        ("d", tables.t, 4),
-        ("k", tables.u, 1),
-        ("c", tables.u, 2),
-    ]
-    return {name for name, rows, at in columns if len({row[at] for row in rows} - {"null"}) == 1}

@@ -14,6 +14,7 @@ TABLES = """
 create table t as select i as id, i % 4 as k, 'text ' || i as a, case when i < 3 then 'late ' else 'other ' end || i as b from range(8) r(i);
 create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
 create table many as select i as id, 'key ' || i as k, 'text ' || i as a from range(1000) r(i);
+create table same as select i as id, 'late' as a from range(5) r(i);
 create table even as select 'key ' || 2 * i as k from range(500) r(i);
 """
 LATE, NO, X = "AI_FILTER('''late''?', t.b)", "AI_FILTER('''no''?', a)", "AI_CLASSIFY(b, ['x', 'y']) = 'x'"
@@ -33,10 +34,10 @@ TWICE = f"({LATE} and (AI_FILTER('''text''?', a) and (AI_FILTER('''text''?', a) 
             f"select t.id from t anti join u on t.k = u.k and case when {LATE} then u.uid > 2 else AI_FILTER('''other''?', t.b) end where {X}",
             4 + 2 + 6,
         ),
-        # As long as a query inside the join asks, too, no guard tells what the join leaves; its branches still wait.
+        # Also where a query inside the join asks; its branches wait, and WHERE is asked about the two rows that are left.
         (
             f"select t.id from t semi join (select * from u where AI_FILTER('''word''?', c)) u on t.k = u.k and case when {LATE} then u.uid > 2 else AI_FILTER('''other''?', t.b) end where {X}",
-            2 + 8 + 1,
+            2 + 4 + 2 + 2,
         ),
         # So is an item that a query around has a condition on.
         (f"select id from (select t.id, {X} as x from t semi join u on t.k = u.k and {LATE}) where x", 4 + 2),
@@ -60,6 +61,26 @@ TWICE = f"({LATE} and (AI_FILTER('''text''?', a) and (AI_FILTER('''text''?', a) 
         (
             "select case when t.id > 3 then exists (select 1 from u i where i.k = t.k and AI_FILTER('''no''?', i.c || t.a)) end from t",
             2,
+        ),
+        (
+            "select id from t where exists (select 1 from u i where i.k = t.k and AI_FILTER('''no''?', i.c || t.b)) or id > 3 and exists (select 1 from u i where i.k = t.k and AI_FILTER('''no''?', i.c || t.a))",
+            4 + 2,
+        ),
+        # WHERE makes an outer join an inner one, evaluated with it: the join finds no partner, and WHERE wants one.
+        (f"select t.id from t left join u on t.k = u.k and {NO} where u.uid >= 0 and AI_FILTER('q', b)", 4),
+        (f"select t.id from t left join u on t.k = u.k and {NO} where not u.c is null and AI_FILTER('q', b)", 4),
+        (f"select t.id from t left join u on t.k = u.k and {NO} where u.uid is null and AI_FILTER('q', b)", 4 + 8),
+        # The join lets no row through, as a query inside says.
+        (f"select t.id from t semi join (select * from u where {NO.replace('a)', 'c)')}) u on t.k = u.k where {X}", 2),
+        (f"select t.id from t anti join (select * from u where {NO.replace('a)', 'c)')}) u on t.k = u.k where {X}", 2 + 8),
+        # A column of one value is a constant to DuckDB, and one that equals another is that other.
+        ("select coalesce(AI_FILTER(a), AI_FILTER('q', a)) from same", 1),
+        ("select AI_FILTER('q', a) from same s join u on s.id = u.uid + 10", 0),
+        ("select id from same where id = 9 and AI_FILTER('q', id::varchar)", 0),
+        ("select id, AI_FILTER('q', k::varchar) from (select id, k from t except select id, k from t) d where k = 1", 0),
+        (
+            "select d.id from (select id, k from t where k = 3) d join u on d.k = u.k where AI_CLASSIFY(d.k::varchar, ['x', 'y']) = 'x'",
+            0,
         ),
         # What stands twice is computed once, and out of COALESCE for all rows.
         ("select coalesce(AI_FILTER('p', a), nullif(AI_FILTER('q', b), id = 3)) from t", 8),

@@ -11,7 +11,6 @@ import quail_engine
 TABLES = """
 create table t as select i as id, i % 4 as k, 'text ' || i as a, 'other ' || i as b from range(8) r(i);
 create table u as select i as uid, i as k, 'word ' || i as c from range(2) r(i);
-create table same as select i as id, 'late' as a from range(5) r(i);
 """
 
 
@@ -20,15 +19,6 @@ def requests(sql: str) -> int:
         con.sql(TABLES)
         con.sql(sql)
         return con.report.asked
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="DuckDB takes a column of one value for a constant and folds the second call while it plans",
-)
-def test_coalesce_over_a_column_of_one_value() -> None:
-    assert requests("select coalesce(AI_FILTER(a), AI_FILTER('q', a)) from same") == 1
 
 
 @pytest.mark.xfail(
@@ -47,39 +37,3 @@ def test_exists_in_a_semi_joins_on(sql: str) -> None:
     oracle.execute(TABLES)
     oracle.execute(sql)
     requests(sql)
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="id may be a column of the rows inside, so it cannot stand in a guard there",
-)
-def test_correlated_subquery_that_a_column_without_its_relation_decides_about() -> None:
-    inside = "exists (select 1 from u i where i.k = t.k and AI_FILTER('''no''?', i.c || {}))"
-    assert requests(f"select id from t where {inside.format('t.b')} or id > 3 and {inside.format('t.a')}") == 4 + 2
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="WHERE makes the join an inner one, evaluated with it; a guard cannot tell the rows that an outer join fills in",
-)
-def test_condition_over_an_outer_join_that_asks() -> None:
-    # The join finds no partner, and WHERE wants one.
-    assert (
-        requests(
-            "select t.id from t left join u on t.k = u.k and AI_FILTER('''no''?', a) where u.uid >= 0 and AI_FILTER('q', b)"
-        )
-        == 4
-    )
-
-
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="DuckDB evaluates WHERE below a SEMI join, whose relation asks and can stand in no guard",
-)
-def test_condition_over_a_semi_join_with_a_query_that_asks() -> None:
-    # The join lets no row through.
-    joined = "(select * from u where AI_FILTER('''no''?', c)) u"
-    assert requests(f"select t.id from t semi join {joined} on t.k = u.k where AI_CLASSIFY(b, ['x', 'y']) = 'x'") == 2
