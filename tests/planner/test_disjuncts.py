@@ -132,7 +132,9 @@ def test_conditions_about_one_long_text_are_asked_together(
     sql = f"select id from (select id, body || repeat(' ' || md5(id::varchar), 30) as body from t) where {condition}"
     con, other = connected(sample_rows=0), connected(sample_rows=0, disable_rules="ask_together")
     assert rows(con.sql(sql)) == rows(other.sql(sql)) == rows(oracle.sql(sql).to_arrow_table())
-    assert (con.report.asked, other.report.asked) == (760 if "id <" in condition else 800, apart)
+    assert con.report.asked == other.report.asked == apart, (
+        "the second while the text's KV is held, where the first leaves it open"
+    )
     assert con.report.tokens_fresh < 0.8 * other.report.tokens_fresh
 
 
