@@ -34,6 +34,13 @@ class Task:
     question: str = ""  # of AI_SCORE; empty: AI_CLASSIFY over the answers
 
 
+_REPORTS = """
+    select report_text, report_text, unnest([reactions[1], other]), unnest([true, false])
+    from (select *, lead(reactions[1]) over (order by md5(report_id::varchar)) as other from vaers_reports)
+    where not list_contains(reactions, other)
+"""
+"""A reaction that was reported, and one that was of another report: so no reaction is right more often than others."""
+
 TASKS = {
     "sentiment": Task("select text, text, is_positive from sentiment_sentences", "Is the review positive? {0}"),
     "spam": Task("select text, text, is_spam from sms_spam", "Is this message spam? {0}"),
@@ -41,6 +48,7 @@ TASKS = {
     "fever": Task(
         "select claim, evidence, claim, is_supported from fever_pairs", "Does the evidence {0} support the claim {1}?"
     ),
+    "vaers": Task(_REPORTS, "Report {0} mentions reaction {1}"),
     "clinc": Task("select text, text, replace(domain, '_', ' ') from clinc150 where in_scope"),
     "it_tickets": Task("select text, array_to_string(string_split(text, ' ')[:120], ' '), category from it_tickets"),
     "banking77": Task("select text, text, replace(category, '_', ' ') from banking77"),
