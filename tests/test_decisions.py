@@ -82,6 +82,20 @@ def test_classes_have_a_head_and_log_probabilities_that_sum_to_one() -> None:
     assert np.isfinite(decided).all()
 
 
+def test_numbers_that_are_loud_and_often_wrong_do_not_drown_what_features_know() -> None:
+    random = np.random.default_rng(3)
+    labels = random.integers(0, 6, 400)
+    loud = random.normal(0, 1, (400, 6))
+    loud[np.arange(400), labels] += 1
+    features = random.normal(0, 1, (400, 900))  # more than rows: these alone tell the labelled ones apart without a mistake
+    features[:, :300] += random.normal(0, 0.35, (6, 300))[labels]
+    numbers = np.hstack([log_softmax(12 * loud), features]).astype(np.float32)
+    rule = fit_rule(numbers[:90], labels[:90], 6)
+    assert rule.kind is RuleKind.HEAD
+    assert rule.zero_shot_accuracy < 0.5
+    assert accuracy(rule, numbers[90:], labels[90:]) > 0.85  # 0.75 if the head scales the numbers as it likes
+
+
 def test_a_row_is_decided_to_the_same_bit_alone_and_among_others() -> None:
     margins, features, labels = rows(70)
     features[:, 3] += 3 * (labels - 0.5)

@@ -1,9 +1,10 @@
 """Which rule labelled rows support: the simplest that cross-validation cannot tell from the best.
 
-The candidates are the numbers as they are, Platt calibration, and a head at each of several ridges, which draw it to Platt
-calibration. Each is judged by the log loss of rows that it was not fitted to: unlike accuracy it still tells candidates apart
-on a few dozen rows, and it asks for probabilities that can be believed. Of two kinds the simpler is taken unless the other is
-better by more than one standard error of the difference, row by row.
+The candidates are the numbers as they are, Platt calibration, and a head at each of several ridges, which draw it to a share of
+the calibrated numbers: all, half or none. Were the head to scale the numbers itself, it would trust them too much, because no
+ridge is on them. Each is judged by the log loss of rows that it was not fitted to: unlike accuracy it still tells candidates
+apart on a few dozen rows, and it asks for probabilities that can be believed. Of two kinds the simpler is taken unless the
+other is better by more than one standard error of the difference, row by row.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quail_engine.decisions.rule import Numbers, Rule, RuleKind
-from quail_engine.decisions.softmax import Matrix, Parameters, fit, log_softmax, unfitted
+from quail_engine.decisions.softmax import TOLERANCE, Matrix, Parameters, fit, log_softmax, unfitted
 
 _FOLDS = 10
 _FEW_NUMBERS = 20_000  # rows times classes up to which fits take moments; beyond, half as many folds have to do
 _ROUGH = 1e-4  # tolerance of fits that only judge a ridge
-_RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+_RIDGES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Of a head. A row's features together have about unit length, so a weight's reach, in log-odds, is about ridge ** -0.5."""
+
+_SHARE, _OTHER_SHARES = 0.5, (1.0, 0.0)
+"""Of the calibrated numbers, to which features are added. All ridges are tried with the first, the best one with the others."""
 
 _KEPT_BITS = 16
 """Of a weight's fraction, of 23. The others hang on the order in which a linear algebra library adds, and so on its threads."""
@@ -30,8 +34,13 @@ _KEPT_BITS = 16
 class _Candidate:
     kind: RuleKind
     ridge: float
+    share: float
     loss: Matrix  # a row: minus the log-probability of its label, by a fit that did not see it
     correct: NDArray[np.bool_]
+
+    @property
+    def mean_loss(self) -> float:
+        return float(self.loss.mean())
 
 
 def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
@@ -44,7 +53,7 @@ def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
     rows = _Rows(_scores(numbers[:, :width].astype(np.float64)), features.reduced, labels)
     candidates = _candidates(rows)
     chosen = _simplest(candidates)
-    parameters = _fitted(chosen.kind, chosen.ridge, rows)
+    parameters = _fitted(chosen, rows)
     weights = _rounded(features.whole(parameters.weights) if chosen.kind is RuleKind.HEAD else np.zeros((0, rows.classes)))
     bias = parameters.bias - (features.mean @ weights if len(weights) else 0.0)
     if width == 1:
@@ -103,32 +112,35 @@ class _Features:
 
 
 def _candidates(rows: _Rows) -> list[_Candidate]:
-    """One of each kind, from the simplest on; of heads that with the best ridge."""
+    """One of each kind, from the simplest on; of heads the best."""
     folds = _folds(rows)
     parts = [(rows.some(folds != fold), rows.some(folds == fold)) for fold in range(folds.max() + 1)]
     nothing = unfitted(rows.classes, rows.features.shape[1])
     platts = [_platt(seen) for seen, _ in parts]
     found = [
-        _judged(RuleKind.ZERO_SHOT, 0.0, rows, folds, parts, [nothing] * len(parts)),
-        _judged(RuleKind.PLATT, 0.0, rows, folds, parts, platts),
+        _judged(RuleKind.ZERO_SHOT, rows, folds, parts, [nothing] * len(parts)),
+        _judged(RuleKind.PLATT, rows, folds, parts, platts),
     ]
     return [*found, _best_head(rows, folds, parts, platts)] if rows.features.size else found
 
 
 def _best_head(rows: _Rows, folds: NDArray[np.int64], parts: _Parts, platts: list[Parameters]) -> _Candidate:
     """Ridges are tried from the strongest on, each fit beginning at the one before, until the loss rises."""
-    best, fitted = None, platts
+    best, fitted = None, [_shared(platt, _SHARE) for platt in platts]
     for ridge in _RIDGES:
-        fitted = [
-            fit(seen.scores, seen.features, seen.labels, ridge, start, _ROUGH)
-            for (seen, _), start in zip(parts, fitted, strict=True)
-        ]
-        head = _judged(RuleKind.HEAD, ridge, rows, folds, parts, fitted)
-        if best is not None and head.loss.mean() > best.loss.mean():
+        fitted = [_head(seen, ridge, start, _ROUGH) for (seen, _), start in zip(parts, fitted, strict=True)]
+        head = _judged(RuleKind.HEAD, rows, folds, parts, fitted, ridge, _SHARE)
+        if best is not None and head.mean_loss > best.mean_loss:
             break
         best = head
     assert best, "there are ridges"
-    return best
+    heads = [best]
+    for share in _OTHER_SHARES:
+        fitted = [
+            _head(seen, best.ridge, _shared(platt, share), _ROUGH) for (seen, _), platt in zip(parts, platts, strict=True)
+        ]
+        heads.append(_judged(RuleKind.HEAD, rows, folds, parts, fitted, best.ridge, share))
+    return min(heads, key=lambda head: head.mean_loss)
 
 
 def _folds(rows: _Rows) -> NDArray[np.int64]:
@@ -140,12 +152,18 @@ def _folds(rows: _Rows) -> NDArray[np.int64]:
 
 
 def _judged(
-    kind: RuleKind, ridge: float, rows: _Rows, folds: NDArray[np.int64], parts: _Parts, fitted: list[Parameters]
+    kind: RuleKind,
+    rows: _Rows,
+    folds: NDArray[np.int64],
+    parts: _Parts,
+    fitted: list[Parameters],
+    ridge: float = 0.0,
+    share: float = 1.0,
 ) -> _Candidate:
     logs = np.empty_like(rows.scores)
     for fold, ((_, unseen), parameters) in enumerate(zip(parts, fitted, strict=True)):
         logs[folds == fold] = log_softmax(parameters.logits(unseen.scores, unseen.features))
-    return _Candidate(kind, ridge, -logs[np.arange(len(logs)), rows.labels], logs.argmax(axis=1) == rows.labels)
+    return _Candidate(kind, ridge, share, -logs[np.arange(len(logs)), rows.labels], logs.argmax(axis=1) == rows.labels)
 
 
 def _platt(rows: _Rows) -> Parameters:
@@ -154,17 +172,26 @@ def _platt(rows: _Rows) -> Parameters:
     return Parameters(found.scale, found.bias, np.zeros((rows.features.shape[1], rows.classes)))
 
 
-def _fitted(kind: RuleKind, ridge: float, rows: _Rows) -> Parameters:
+def _shared(platt: Parameters, share: float) -> Parameters:
+    """A head that adds nothing yet to a share of the calibrated numbers."""
+    return Parameters(share * platt.scale, share * platt.bias, platt.weights)
+
+
+def _head(rows: _Rows, ridge: float, start: Parameters, tolerance: float = TOLERANCE) -> Parameters:
+    return fit(rows.scores, rows.features, rows.labels, ridge, start, tolerance, scaled=False)
+
+
+def _fitted(chosen: _Candidate, rows: _Rows) -> Parameters:
     """Parameters for all features, whether the kind uses them or not."""
-    if kind is RuleKind.ZERO_SHOT:
+    if chosen.kind is RuleKind.ZERO_SHOT:
         return unfitted(rows.classes, rows.features.shape[1])
     platt = _platt(rows)
-    return platt if kind is RuleKind.PLATT else fit(rows.scores, rows.features, rows.labels, ridge, platt)
+    return platt if chosen.kind is RuleKind.PLATT else _head(rows, chosen.ridge, _shared(platt, chosen.share))
 
 
 def _simplest(kinds: list[_Candidate]) -> _Candidate:
     """The first, in that order, that is not worse than the best by more than one standard error of the difference."""
-    best = min(kinds, key=lambda candidate: float(candidate.loss.mean()))
+    best = min(kinds, key=lambda candidate: candidate.mean_loss)
     for candidate in kinds:
         worse = candidate.loss - best.loss
         if worse.mean() <= worse.std() / np.sqrt(len(worse)):

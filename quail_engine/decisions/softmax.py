@@ -58,9 +58,13 @@ def fit(
     ridge: float,
     start: Parameters,
     tolerance: float = TOLERANCE,
+    scaled: bool = True,
 ) -> Parameters:
-    """The minimum of the rows' log loss plus `ridge` / 2 times the square of the weights; `start` only saves time."""
-    problem = _Problem(scores, features, np.eye(scores.shape[1])[labels], ridge)
+    """The minimum of the rows' log loss plus `ridge` / 2 times the square of the weights; `start` only saves time.
+
+    With `scaled` False the scale stays that of `start`.
+    """
+    problem = _Problem(scores, features, np.eye(scores.shape[1])[labels], ridge, scaled)
     at, value = start, problem.value(start)
     for _ in range(_STEPS):
         probabilities = np.exp(log_softmax(at.logits(scores, features)))
@@ -83,6 +87,7 @@ class _Problem:
     features: Matrix
     wanted: Matrix  # one-hot labels
     ridge: float
+    scaled: bool  # whether the scale is fitted
 
     def value(self, at: Parameters) -> float:
         loss = -np.vdot(self.wanted, log_softmax(at.logits(self.scores, self.features)))
@@ -99,7 +104,7 @@ class _Problem:
 
     def _pulled(self, residual: Matrix, ridged: Parameters) -> Parameters:
         return Parameters(
-            float(np.vdot(residual, self.scores) + _WEAK * ridged.scale),
+            float(np.vdot(residual, self.scores) + _WEAK * ridged.scale) if self.scaled else 0.0,
             residual.sum(axis=0) + _WEAK * ridged.bias,
             self.features.T @ residual + self.ridge * ridged.weights,
         )
