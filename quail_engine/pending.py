@@ -102,13 +102,15 @@ def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Qu
     prompt = model.prompter.compile(seen)
     rule = rules.get(question)
     features = inquiry.features or (rule is not None and rule.needs_features)
-    readout = _with_features(prompt, seen) if features else prompt.readout
+    readout = with_features(prompt, seen) if features else prompt.readout
     return Asked(inquiry, question, prompt, readout, model.question_key(seen), rule)
 
 
-def _with_features(prompt: Prompt, question: Question) -> FeatureReadout:
-    head = prompt.request([()] * len(question.template.arguments)).segments[0]
-    return FeatureReadout(prompt.readout, len(head))
+def with_features(prompt: Prompt, question: Question) -> FeatureReadout:
+    """What the prompt's own readout gives, and the hidden features."""
+    head, *others = prompt.request([(_TEXT,)] * len(question.template.arguments)).segments
+    tail = others[-1] if others and others[-1] != (_TEXT,) else ()
+    return FeatureReadout(prompt.readout, len(head), len(tail))
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

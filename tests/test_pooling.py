@@ -14,14 +14,17 @@ import torch
 from reference.decoder import reference_model, write_tiny_folder
 
 from quail_engine.batching.forest import Schedule, joined, schedule
+from quail_engine.calls import Question, Task, Template
 from quail_engine.engine.base import Engine
 from quail_engine.engine.local.device_engine import DeviceEngine
 from quail_engine.engine.local.device_engine import load as load_device
 from quail_engine.engine.local.engine import load
-from quail_engine.engine.local.pooling import depths
+from quail_engine.engine.local.pooling import FEATURE_STATES, depths
+from quail_engine.pending import with_features
+from quail_engine.prompts.bytes import BytePrompter
 from quail_engine.prompts.request import HIDDEN, NO_REFERENCE, Ids, Logits, Reference, Request
 
-LAYERS, WIDTH, HEAD = 5, 64, 9
+LAYERS, WIDTH, HEAD, TAIL = 6, 64, 9, 4
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Reads:
         raise AssertionError("the engine never answers")
 
 
-FEATURES = Reads(suffixes=((), (6, 7), (8,)), rows=((HIDDEN, HEAD), (HIDDEN, HEAD), (1, 2)))
+FEATURES = Reads(suffixes=((), (6, 7), (8,)), rows=((HIDDEN, HEAD, TAIL), (HIDDEN, HEAD, TAIL + 2), (1, 2)))
 MARGIN = Reads(suffixes=((),), rows=((1, 2),))
 
 
@@ -44,16 +47,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def requests_of(lengths: Sequence[int], readout: Reads = FEATURES, seed: int = 1) -> list[Request]:
-    """A head, texts of which many begin like the one before, and two questions about each."""
+    """A head, texts of which many begin like the one before, and two questions about each; either ends in a tail."""
     rng = random.Random(seed)
 
     def segment(count: int) -> Ids:
         return tuple(rng.randrange(97) for _ in range(count))
 
     head, questions, texts = segment(HEAD), [segment(4), segment(11)], [segment(lengths[0])]
+    tail = segment(TAIL)
     for length in lengths[1:]:
         texts.append((texts[-1][: rng.randrange(len(texts[-1]) + 1)] + segment(length))[:length])
-    return [Request((head, text, question), readout) for text in texts for question in questions]
+    return [Request((head, text, question, tail), readout) for text in texts for question in questions]
 
 
 def score(engine: Engine, requests: Sequence[Request], token_budget: int = 2_048) -> list[list[Logits]]:
@@ -80,13 +84,12 @@ def test_features_equal_transformers(loaded: Callable[[Path], Engine], folder: P
     requests = requests_of([1, 2, 16, 17, 40, 130, 600])
     model = reference_model(folder)
     for request, vectors in zip(requests, score(loaded(folder), requests, 90), strict=True):
-        for suffix, vector in zip(FEATURES.suffixes[:2], vectors, strict=False):
+        for suffix, (_, _, tail), vector in zip(FEATURES.suffixes, FEATURES.rows[:2], vectors, strict=False):
             states = model(torch.tensor([sum(request.segments, ()) + suffix]), output_hidden_states=True).hidden_states
-            wanted = [states[LAYERS][0, -1]]  # after the final norm
-            for depth in depths(LAYERS):
-                after = states[depth][0, HEAD:]
-                wanted.append((after * (after.square().mean(-1, keepdim=True) + 1e-6).rsqrt()).mean(0))
-            assert vector.shape == (WIDTH * (1 + len(depths(LAYERS))),)
+            averaged, ended = (states[depth][0] for depth in depths(LAYERS))
+            averaged, ended = (after * (after.square().mean(-1, keepdim=True) + 1e-6).rsqrt() for after in (averaged, ended))
+            wanted = [states[LAYERS][0, -1], averaged[HEAD:].mean(0), ended[-tail - 1]]  # the first after the final norm
+            assert vector.shape == (WIDTH * FEATURE_STATES,)
             np.testing.assert_allclose(vector, torch.cat(wanted).numpy(), rtol=0, atol=2e-3)
 
 
@@ -105,6 +108,24 @@ def test_no_bit_depends_on_budgets_batch_mates_and_threads(folder: Path, dtype: 
             for request, vectors in zip(part, score(engine, part, budget), strict=True):
                 if request in expected:
                     assert bits(vectors) == expected[request], (threads, budget, size)
+
+
+def test_texts_end_where_the_words_behind_them_begin() -> None:
+    question = Question(Task.JUDGE, Template(("Does ", 0, " imply ", 1, "?")))
+    prompt = BytePrompter().compile(question)
+    head, *_, cue = prompt.request(BytePrompter().encode(["first", "second"])).segments
+    readout = with_features(prompt, question)
+    assert readout.rows[0] == (HIDDEN, len(head), len(cue))
+    assert readout.suffixes[0] == ()
+
+
+def test_a_text_that_is_empty_has_no_end(folder: Path) -> None:
+    head, question, tail = requests_of([5])[0].segments[0], (3, 4, 5), (7, 8, 9, 10)
+    alone, asked = (Request((head, *parts), FEATURES) for parts in ((tail,), (question, tail)))
+    for request, known in ((alone, False), (asked, True)):
+        ((vector, *_),) = score(load(folder, "float32", 1), [request])
+        assert vector[2 * WIDTH :].any() == known
+        assert vector[: 2 * WIDTH].any()
 
 
 def test_a_schedule_without_features_shares_batches_with_one_that_has_some(folder: Path) -> None:

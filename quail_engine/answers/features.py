@@ -1,8 +1,9 @@
 """Hidden features by answer key: what decisions were fitted to, kept so that fitting again asks nothing.
 
 They are a cache, not answers: one that is lost costs asking again when labelled rows change. They lie in Arrow IPC files of two
-columns, key and features, which are float16 numbers end to end; a file appears whole, is never changed, and is read where it
-lies. The oldest go when all have more bytes than the store may keep. Beside them lie the fitted rules, one small file each.
+columns, key and features, which are float16 numbers end to end, and with the version of what features are; files of another
+version are not read. A file appears whole, is never changed, and is read where it lies. The oldest go when all have more bytes
+than the store may keep. Beside them lie the fitted rules, one small file each.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answers import files
-from quail_engine.answers.keys import KEY_BYTES
+from quail_engine.answers.keys import FEATURES, KEY_BYTES
 
 Vector = NDArray[np.float32]
 
 _FILE_BYTES = 1 << 23  # of features that are gathered before a file is written
 _MEMORY_BYTES = 1 << 28  # that a store without a folder remembers; then it begins anew
-_SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("features", pa.binary())])
+_SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("features", pa.binary())], {"version": FEATURES})
 _SUFFIX = ".arrow"
 _Places = dict[bytes, tuple[pa.Array, int]]
 
@@ -149,7 +150,7 @@ def _rule_path(folder: Path, key: bytes) -> Path:
 def _places(path: Path) -> _Places:
     """Key → its place in a file, which stays on disk until it is read. Raises OSError and ArrowInvalid."""
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    if not table.schema.equals(_SCHEMA):
+    if not table.schema.equals(_SCHEMA, check_metadata=True):
         raise pa.ArrowInvalid(f"{path} is not a file of features")
     places: _Places = {}
     for batch in table.to_batches():

@@ -3,7 +3,8 @@
 The question key is the sha256 of a JSON array in ASCII without blanks, whose elements are, in this order: the word
 `quail-question/1`; sha256 of the weights; precision class; profile and layout version; task; the template's parts (texts, and
 numbers for arguments); `[label, description]` pairs in order; the anchor; the instructions; `[[inputs…], answer]` pairs of the
-examples. Of a question with labelled rows two more follow: the word `quail-decision/1`, and the rows as such pairs.
+examples. Of a question with labelled rows two more follow: the words `quail-decision/2 quail-features/2`, and the rows as such
+pairs.
 
 The answer key is the sha256 of the question key followed by each argument as its length in bytes (8, little-endian) and its
 UTF-8 text. All keys are the same in every process and on every machine; a change of one is a new schema of the store.
@@ -19,7 +20,10 @@ from quail_engine.calls import Question
 
 KEY_BYTES = 32
 _FORMAT = "quail-question/1"
-_DECISION = "quail-decision/1"  # the features of a head, and how rules are fitted, are meant by this version
+FEATURES = "quail-features/2"
+"""Which hidden features a head is fitted to. Those of another version are not found, and asked for anew."""
+
+_DECISION = f"quail-decision/2 {FEATURES}"  # the number is that of how rules are fitted
 
 
 def question_key(weights: str, precision: str, layout: str, question: Question) -> bytes:

@@ -28,7 +28,7 @@ class Node(NamedTuple):  # a named tuple, like Read: several are made for every 
 
 class Read(NamedTuple):
     node: int  # number of a node of this batch: logits are read at its last token
-    rows: Ids  # head rows, i.e. token ids whose logits are wanted; or HIDDEN and a position
+    rows: Ids  # head rows, i.e. token ids whose logits are wanted; or HIDDEN and what it takes
     request: int  # index of the request in its schedule
     part: int  # index of the read in the request's readout
 

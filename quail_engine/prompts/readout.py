@@ -135,7 +135,8 @@ class FeatureReadout:
     """What another readout gives, and after its numbers the hidden features at the cue, in float16 steps as they are stored."""
 
     readout: Readout
-    start: int  # tokens of the prompt's first segment, which has no part in the features
+    head: int  # tokens of the prompt's first segment, which has no part in the features
+    tail: int  # tokens behind the row's last text
 
     @property
     def suffixes(self) -> tuple[Ids, ...]:
@@ -143,7 +144,7 @@ class FeatureReadout:
 
     @property
     def rows(self) -> tuple[Ids, ...]:
-        return ((HIDDEN, self.start), *self.readout.rows)
+        return ((HIDDEN, self.head, self.tail), *self.readout.rows)
 
     @property
     def reference(self) -> Reference:

@@ -15,7 +15,8 @@ Logits = NDArray[np.float32]
 
 HIDDEN = -1
 """The first of a read's head rows where it takes hidden features instead of logits: a vector as long as the engine's features
-are. The second is the position from which on they tell of the prompt's tokens: what is before it is the same for all rows."""
+are. The second and the third say how many tokens the prompt's head has, which is the same for all rows, and how many stand
+behind the row's last text."""
 
 
 class Reference(NamedTuple):

@@ -47,6 +47,21 @@ def test_another_store_on_the_folder_finds_it(tmp_path: Path) -> None:
         assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == private or path.name == ".gitignore"
 
 
+def test_features_of_another_version_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(features, "_SCHEMA", features._SCHEMA.with_metadata({"version": "quail-features/0"}))
+        store = FeatureStore(tmp_path, 1 << 20)
+        store.remember(KEYS[:5], vectors(1)[:5])
+        store.close()
+    store = FeatureStore(tmp_path, 1 << 20)
+    assert store.recall(KEYS) == {}
+    store.remember(KEYS[3:], vectors(2)[3:])
+    store.close()
+    found = FeatureStore(tmp_path, 1 << 20).recall(KEYS)
+    assert list(found) == KEYS[3:]
+    assert np.array_equal(found[KEYS[3]], vectors(2)[3])
+
+
 def test_the_oldest_go_when_there_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "_FILE_BYTES", 1)  # a file each time
     store = FeatureStore(tmp_path, 4_500)

@@ -20,7 +20,7 @@ from quail_engine.engine.local.device_model import DeviceModel, build_device_mod
 from quail_engine.engine.local.device_plan import DevicePlan, Group, Placed, plan_batch
 from quail_engine.engine.local.kernels.segment_attention import tile_tokens
 from quail_engine.engine.local.memory import memory_errors
-from quail_engine.engine.local.pooling import Sums, depths
+from quail_engine.engine.local.pooling import FEATURE_STATES, Sums
 from quail_engine.engine.local.rows import ROW_STEP
 from quail_engine.engine.local.segments import Slots
 from quail_engine.engine.local.staging import Returning, Staging
@@ -113,7 +113,7 @@ class DeviceEngine(Engine):
             raise
         self._hold(placed, fresh, batch.keep)
         self._sums = sums.kept(batch.keep) if sums else {n: held for n, held in self._sums.items() if n in batch.keep}
-        features = config.hidden_size * (1 + len(depths(config.num_layers)))
+        features = config.hidden_size * FEATURE_STATES
         return Pending(plan, len(batch.reads), features, values, lambda: self._pace.ran(work, begun))
 
     def _plan(self, batch: Batch, placed: Placed) -> DevicePlan:
@@ -145,7 +145,7 @@ class DeviceEngine(Engine):
 
 def _means(batch: Batch, sums: Sums | None, group: Group) -> Tensor:
     assert sums, "the batch says that it reads hidden features"
-    return torch.stack([sums.mean(batch.reads[member].node, group.rows[1]) for member in group.members])
+    return torch.stack([sums.features(batch.reads[member].node, *group.rows[1:]) for member in group.members])
 
 
 def load(

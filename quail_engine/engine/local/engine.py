@@ -99,7 +99,7 @@ class LocalEngine(Engine):
             states = hidden.index_select(0, torch.from_numpy(padded))
             if rows[0] == HIDDEN:
                 assert sums, "the batch says that it reads hidden features"
-                means = torch.stack([sums.mean(batch.reads[member].node, rows[1]) for member in members])
+                means = torch.stack([sums.features(batch.reads[member].node, *rows[1:]) for member in members])
                 found = torch.cat([states[: len(members)], means], 1).numpy()
             else:
                 found = readout(self._model, states, rows).numpy()

@@ -1,4 +1,4 @@
-"""Means of hidden states over a prompt's tokens: what a text is about, beside the state at the cue, which is about the answer.
+"""Hidden states before the cue, beside the state there, which is about the answer: what texts are about, and how they end.
 
 A prompt's tokens lie in several nodes, of this batch and of earlier ones, and some were computed for a sibling. Their sum must
 not depend on that. So states are rounded to whole numbers of small steps before they are added: then sums are exact.
@@ -21,9 +21,19 @@ _STEPS = 1_024
 dimensions 32 bits hold the sum of 20,000 tokens at the very least."""
 
 
-def depths(layers: int) -> tuple[int, ...]:
-    """After how many layers means are taken, in order: halfway, and before the last. Which knows more differs by task."""
-    return tuple(sorted({round(0.5 * layers), layers - 1} & set(range(1, layers))))
+FEATURE_STATES = 3
+"""So many vectors are a row's features: what is read at the cue, and `Sums.features`. Another choice of them, or of `depths`,
+is a new version of `answers.keys.FEATURES`."""
+
+
+def depths(layers: int) -> tuple[int, int]:
+    """After how many layers, one at least and not the last, tokens are averaged, and the last text's end is read.
+
+    What a text is about is in its words, which early layers know best. How a text stands to the one before it is known, where
+    it ends, by those in the middle, and lost again in later ones.
+    """
+    assert layers > 1, "a model of one layer has no states but the last"
+    return max(1, round(0.25 * layers)), max(1, min(round(0.58 * layers), layers - 1))
 
 
 class Sums:
@@ -34,7 +44,7 @@ class Sums:
         device: torch.device = _CPU,
     ) -> None:  # fmt: skip
         """`ends`: the positions after nodes; `held` has what `kept` gave of earlier nodes, `parents` their parents."""
-        self.depths = depths(config.num_layers)
+        self._depths = depths(config.num_layers)
         self._nodes = {node.number: node for node in batch.nodes}
         self._tokens = batch.tokens
         self._ends = ends
@@ -44,26 +54,34 @@ class Sums:
         self._held = held
         self._parents = {**parents, **{node.number: node.parent for node in batch.nodes}}
         # [depths, tokens + 1, hidden]: over the batch's first so many tokens
-        self._running = torch.zeros(len(self.depths), self._tokens + 1, config.hidden_size, dtype=torch.int32, device=device)
+        self._running = torch.zeros(len(self._depths), self._tokens + 1, config.hidden_size, dtype=torch.int32, device=device)
         self._wholes: dict[int, Tensor] = {}
 
     def add(self, depth: int, hidden: Tensor) -> None:
         """Takes the batch's states fp32 [rows, hidden] after `depth` layers, where means are taken there."""
-        if depth in self.depths:
+        if depth in self._depths:
             states = hidden[: self._tokens]
             normed = states * states.square().mean(-1, keepdim=True).add_(self._epsilon).rsqrt_()
             steps = normed.mul_(_STEPS).round_().to(torch.int32)
-            torch.cumsum(steps, 0, dtype=torch.int32, out=self._running[self.depths.index(depth), 1:])
+            for number, wanted in enumerate(self._depths):
+                if wanted == depth:
+                    torch.cumsum(steps, 0, dtype=torch.int32, out=self._running[number, 1:])
 
-    def mean(self, number: int, start: int) -> Tensor:
-        """Means fp32 [depths · hidden] over the tokens from position `start` on of the prompt that ends with a node of this
-        batch. A node begins at `start`."""
-        total = torch.zeros_like(self._running[:, 0])
-        ends, end = self._ends, self._ends[number]
-        while number >= 0 and ends[number] > start:
-            total += self._whole(number)
+    def features(self, number: int, head: int, tail: int) -> Tensor:
+        """The mean, and the state at the last text's end, fp32 [2 · hidden], of the prompt that ends with a node of this batch.
+
+        Its first `head` tokens have no part in them, nor is there an end before their own; the last text ends where the last
+        `tail` tokens begin. Nodes begin at either place.
+        """
+        total, end = torch.zeros_like(self._running[0, 0]), torch.zeros_like(self._running[0, 0])
+        length = self._ends[number]
+        while number >= 0 and self._ends[number] > head:
+            total += self._whole(number)[0]
+            if self._ends[number] == length - tail:
+                end += self._last(number)[1]
             number = self._parents[number]
-        return (total.double() / (_STEPS * max(1, end - start))).float().flatten()
+        mean = total.double() / (_STEPS * max(1, length - head))
+        return torch.cat([mean, end.double() / _STEPS]).float()
 
     def kept(self, keep: Collection[int]) -> dict[int, Tensor]:
         """Sums [depths, tokens, hidden] over a node's first 1, 2, … tokens, for batches to come: of the nodes of `keep`, but
@@ -94,6 +112,15 @@ class Sums:
             node = self._nodes[number]
             self._wholes[number] = self._first(node, len(node.ids))
         return self._wholes[number]
+
+    def _last(self, number: int) -> Tensor:
+        """[depths, hidden]: the state of a node's last token."""
+        if number not in self._nodes:
+            held = self._held[number]
+            return held[:, -1] - held[:, -2] if held.shape[1] > 1 else held[:, -1]
+        node = self._nodes[number]
+        before = len(node.ids) - 1
+        return self._whole(number) - self._first(node, before) if before else self._whole(number)
 
     def _first(self, node: Node, count: int) -> Tensor:
         """[depths, hidden]: over a node's first tokens, at least one, of which those that it shares are the sibling's."""
