@@ -4,30 +4,20 @@ from quail_engine.sql.conjuncts import Conjunct, Conjunction, Order, Passes, Row
 from quail_engine.sql.depends import PIN
 from quail_engine.sql.extract import label_of, labels_problem
 from quail_engine.sql.limit import RowLimit
-from quail_engine.sql.pairs import PairSpace
-from quail_engine.sql.query import Query, analyze, pinned, settled
-from quail_engine.sql.render import (
-    BEFORE,
-    BESIDE,
-    KNOWN,
-    LIST_LOOK_UP,
-    LOOK_UPS,
-    OPEN,
-    aside_columns,
-    candidates_query,
+from quail_engine.sql.listing import (
     counts_query,
-    lookups_query,
     pair_counts_queries,
     pairs_query,
     pairs_sample_query,
     part_counts_query,
-    render,
-    render_written,
-    result_query,
     sample_query,
     threshold_query,
 )
+from quail_engine.sql.pairs import PairSpace
+from quail_engine.sql.query import Query, analyze, pinned, settled
+from quail_engine.sql.render import aside_columns, candidates_query, lookups_query, render, render_written, result_query
 from quail_engine.sql.source import quoted
+from quail_engine.sql.stand_ins import BEFORE, BESIDE, KNOWN, LIST_LOOK_UP, LOOK_UPS, OPEN
 from quail_engine.sql.statements import Form, Statement, contains_ai, meant, mentions_ai, misspelt, split
 
 __all__ = [
