@@ -6,9 +6,9 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from types import MappingProxyType
 
@@ -32,6 +32,7 @@ from quail_engine.progress import Answered, Asking, Listener, Warned
 from quail_engine.prompts.request import Logits
 from quail_engine.ratios import refuse_failures, refuse_overlong
 from quail_engine.settings import Settings
+from quail_engine.tallies import Tallies
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, Repeats, Waiting, inputs_of, joined, may_repeat
 
 _NOT_FINITE = "the engine gave no finite number"
@@ -48,23 +49,6 @@ class Terms:
     budgets: Budgets
     node: str = ""  # as dbt names it
     since: int = 0  # answers older than this, in microseconds since 1970 UTC, are asked again
-
-
-@dataclass
-class Tally:
-    """Counts of one question in one statement, as they grow; they add up to the statement's."""
-
-    asked: int = 0
-    recalled: int = 0
-    sampled: int = 0  # of the asked
-    failed: int = 0
-    overlong: int = 0
-    tokens_fresh: int = 0
-    tokens_logical: int = 0
-    seconds_engine: float = 0.0
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Tally)))
 
 
 @dataclass(frozen=True)
@@ -105,19 +89,8 @@ class Answering:
         self._cancelled = cancelled
         self._owner = owner
         self._failures: dict[tuple[Question, str], list[bytes]] = {}  # keys of inputs by question and reason
-        self._tallies: dict[Inquiry, Tally] = {}
-        self._decided_for: dict[Inquiry, Inquiry] = {}  # labelled rows → the question that they are asked for
+        self.tallies = Tallies()
         self.rules: dict[Question, Decision] = {}  # what decided something in this statement
-        self._unshared = Tally()  # what batches cost that finished no request: part of the cost of the next
-
-    @property
-    def tally(self) -> Tally:
-        """Counts of the statement so far."""
-        return sum(self._tallies.values(), self._unshared)
-
-    def tally_of(self, inquiry: Inquiry) -> Tally:
-        """Counts of one question. What requests of several questions share is divided in proportion to their tokens."""
-        return self._tallies.setdefault(self._decided_for.get(inquiry, inquiry), Tally())
 
     def answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade = MappingProxyType({})) -> None:
         """Settles every missing input: known numbers, or None for one that failed, was too long or is needless by `cascade`.
@@ -172,7 +145,7 @@ class Answering:
         keys = keys_of(model, inputs)
         if inputs.question.task is not Task.JUDGE and not inputs.question.labels:
             # These rows cannot be asked; like a failed request they are NULL, and count towards max_error_ratio.
-            self.tally_of(inputs.inquiry).failed += len(inputs)
+            self.tallies.of(inputs.inquiry).failed += len(inputs)
             inputs.inquiry.count(len(inputs), len(inputs))
             inputs.inquiry.settle(inputs.positions, None)
             self._note_failures(inputs.question, _NO_LABELS, keys)
@@ -195,7 +168,7 @@ class Answering:
             return inputs, keys
         found = [row for row, key in enumerate(keys) if key in known]
         rest = [row for row, key in enumerate(keys) if key not in known]
-        self.tally_of(inputs.inquiry).recalled += len(found)
+        self.tallies.of(inputs.inquiry).recalled += len(found)
         inputs.inquiry.settle(inputs.positions[found], np.array([known[keys[row]] for row in found], np.float32))
         return inputs.take(rest), [keys[row] for row in rest]
 
@@ -253,7 +226,7 @@ class Answering:
     def _ask_labelled(self, model: Model, asked_for: Inquiry, question: Question) -> NDArray[np.float32]:
         """Numbers and features of a question's labelled rows, in their order; NaN where there are none."""
         inquiry, positions = self._labelled(model, question)
-        self._decided_for[inquiry] = asked_for
+        self.tallies.belongs(inquiry, asked_for)
         self.answer(model, [inquiry])
         return inquiry.numbers(positions, inquiry.numbers_each)
 
@@ -265,7 +238,7 @@ class Answering:
         long = [row for row, length in zip(looked_at.tolist(), tokens, strict=True) if length > room]
         if not long:
             return inputs, keys
-        self.tally_of(inputs.inquiry).overlong += len(long)
+        self.tallies.of(inputs.inquiry).overlong += len(long)
         rest = np.setdiff1d(np.arange(len(inputs)), long)
         fitting, fitting_keys = inputs.take(rest), [keys[row] for row in rest.tolist()]
         cut, cut_keys = inputs.take(long), [keys[row] for row in long]
@@ -396,7 +369,7 @@ class Answering:
         for p in pending:
             if p.key in known:
                 p.asked.inquiry.settle([p.position], np.array([known[p.key]], np.float32))
-                self.tally_of(p.asked.inquiry).recalled += 1
+                self.tallies.of(p.asked.inquiry).recalled += 1
         return [p for p in pending if p.key not in known]
 
     def _keep(self, model: Model, pending: Sequence[Pending], answers: Answers, place: Place, expected: Spent) -> Settled:
@@ -407,22 +380,8 @@ class Answering:
         logical = Counter[Inquiry]()
         for p, _ in finished:
             logical[p.asked.inquiry] += p.request.tokens
-        self.share_out(answers.tokens, answers.seconds, logical)
+        self.tallies.share_out(answers.tokens, answers.seconds, logical)
         return Settled(len(finished), answers.tokens, answers.seconds)
-
-    def share_out(self, tokens: int, seconds: float, logical: Mapping[Inquiry, int]) -> None:
-        """Counts fresh tokens and seconds of requests whose tokens one by one are `logical`, by question."""
-        tokens, seconds = tokens + self._unshared.tokens_fresh, seconds + self._unshared.seconds_engine
-        whole, so_far, given = sum(logical.values()), 0, 0
-        self._unshared = Tally() if whole else Tally(tokens_fresh=tokens, seconds_engine=seconds)
-        for inquiry, count in logical.items():
-            so_far += count
-            part = round(tokens * so_far / whole) - given  # rounded so that all parts are the whole
-            given += part
-            tally = self.tally_of(inquiry)
-            tally.tokens_logical += count
-            tally.tokens_fresh += part
-            tally.seconds_engine += seconds * count / whole
 
     def _settle(self, model: Model, finished: Sequence[tuple[Pending, list[Logits]]]) -> dict[bytes, Values]:
         """Keeps the answers of a batch, question by question, and gives what the model gave; a number that is not finite is a
@@ -436,7 +395,7 @@ class Answering:
             failed: NDArray[np.bool_] = np.asarray(~np.isfinite(numbers).all(axis=1))
             numbers[failed] = np.nan
             keys, tokens = [p.key for p in pending], [p.request.tokens for p in pending]
-            tally = self.tally_of(asked.inquiry)
+            tally = self.tallies.of(asked.inquiry)
             tally.asked += len(pending)
             tally.failed += int(failed.sum())
             settled |= keep(model, asked.base, asked.question, keys, numbers, tokens, self._terms.since)

@@ -117,7 +117,7 @@ class Supposing(Answering):
         self._true_of_known[inputs.inquiry] = before + len(found), true_before + true
         if not self._asked_before.isdisjoint(rest_keys):
             again = [row for row, key in enumerate(rest_keys) if key in self._asked_before]
-            self.tally_of(inputs.inquiry).recalled += len(again)
+            self.tallies.of(inputs.inquiry).recalled += len(again)
             self._suppose(rest.question, inputs.inquiry, rest.positions[again], [rest_keys[row] for row in again])
             others = [row for row, key in enumerate(rest_keys) if key not in self._asked_before]
             rest, rest_keys = rest.take(others), [rest_keys[row] for row in others]
@@ -160,7 +160,7 @@ class Supposing(Answering):
                 needed = follows.passes(np.array([leads[row] for row in rows])).tolist()
                 inquiry.refuse([positions[row] for row, needs in zip(rows, needed, strict=True) if not needs])
                 rows = list(itertools.compress(rows, needed))
-            self.tally_of(inquiry).asked += len(rows)
+            self.tallies.of(inquiry).asked += len(rows)
             names = [keys[row] for row in rows]
             self._suppose(labelled(inquiry.question, list_), inquiry, [positions[row] for row in rows], names)
             self._asked_before.update(names)
@@ -176,7 +176,7 @@ class Supposing(Answering):
         work, roofline = count_work([p.request for p in pending]) * scale, model.roofline
         scaled = {inquiry: round(scale * tokens) for inquiry, tokens in logical.items()}
         seconds = roofline.seconds(work, self._settings.token_budget) if roofline else 0.0
-        self.share_out(round(work.tokens), seconds, scaled)
+        self.tallies.share_out(round(work.tokens), seconds, scaled)
         if scale > 1:
             self._by_a_part.update(logical)
         texts = part.column(4).to_pylist()

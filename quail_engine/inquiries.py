@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quail_engine.answering import Answering, Tally, Terms
+from quail_engine.answering import Answering, Terms
 from quail_engine.cascade import Follows
 from quail_engine.lookups import Inquiry, Positions, StatementLookUps, least_margin
 from quail_engine.model import Model
@@ -19,6 +19,7 @@ from quail_engine.plan import Link
 from quail_engine.progress import Listener
 from quail_engine.settings import Settings
 from quail_engine.sql import Query
+from quail_engine.tallies import Tally
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ class Inquiries:
 
     @property
     def tally(self) -> Tally:
-        return self._answering.tally
+        return self._answering.tallies.total
 
     def tally_of(self, inquiry: Inquiry) -> Tally:
-        return self._answering.tally_of(inquiry)
+        return self._answering.tallies.of(inquiry)
 
     def answer(self, missing: Sequence[Inquiry], links: Sequence[Link] = ()) -> None:
         """Has answered what is missing, but for what `links` make needless.

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import duckdb
 import pyarrow as pa
 
-from quail_engine.answering import Tally
 from quail_engine.errors import QuailError
 from quail_engine.first_rows import ask_first_rows
 from quail_engine.inquiries import Inquiries
@@ -32,6 +31,7 @@ from quail_engine.sql import (
     render,
     result_query,
 )
+from quail_engine.tallies import Tally
 from quail_engine.wording import Recorder
 
 _TURNS, _TURNS_A_CALL = 40, 8  # runs that a statement may take: conditions in a row, and groups that double each time
