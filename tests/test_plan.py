@@ -116,7 +116,7 @@ def test_levels(sql: str, levels: list[int]) -> None:
         ("select * from t join u on t.k = u.k and AI_FILTER('a', t.x) join v on v.k = u.k", ('hash("u")', PIN)),
         ("select u.v from t join u using (v) where AI_FILTER('a', t.x)", ('hash("u")', PIN)),
         ("select hash(u) from t join u on t.k = u.k where AI_FILTER('a', t.x) group by 1", ('hash("u")', PIN)),
-        ("select AI_FILTER('a', t.x) from t join u on t.k = u.k", ('hash("u")',)),
+        ("select AI_FILTER('a', t.x) from t join u on t.k = u.k", ('hash("u")', PIN)),
         ("select * from t where exists (select 1 from u where t.k = u.k and AI_FILTER('a', u.x))", ("t.k", PIN)),
         ("select AI_FILTER('a', max(t.x)) from t join u on t.k = u.k group by t.k", ()),
     ],

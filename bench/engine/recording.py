@@ -90,7 +90,7 @@ class _Recorder:
         return tuple(reversed(runs))
 
 
-class _Counting:
+class _Counting(Engine):
     """An engine that prefills nothing: every margin is 0, so every condition is TRUE. For counts of tokens alone."""
 
     precision, dtype, device = "full", "float32", "none"
@@ -98,7 +98,11 @@ class _Counting:
     def __init__(self, folder: Path) -> None:
         found = read_folder(folder)
         self.weights = found.source_sha256
-        self.roofline = Roofline(shape_of(found.config), ASSUMED)
+        self._shape = shape_of(found.config)
+
+    @property
+    def roofline(self) -> Roofline:
+        return Roofline(self._shape, ASSUMED)
 
     def score(self, batch: Batch) -> list[Logits]:
         return [np.zeros(len(read.rows), np.float32) for read in batch.reads]

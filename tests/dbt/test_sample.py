@@ -42,7 +42,7 @@ def test_a_sample_is_the_same_rows_in_every_model(project: Any) -> None:
     asked = next(r.adapter_response["asked"] for r in results if r.node.name == "asked")
     assert asked == 3 * customers
     assert f"asking {asked} (" in output
-    assert f"a sample of 0.1 of the rows, all of them would be asking {asked * 10} (" in output
+    assert f"a sample of 0.1 of the rows, all of them would be asking ≈ {asked * 10} (" in output
     whole = f"a sample of 0.1 of the rows: all of them would be ≈ {asked * 10:,} inputs, {asked * 9:,} to be asked yet"
     assert f"1 node with AI calls, {asked} asked, 0 recalled" in output
     assert f"{whole} (≈ " in output
