@@ -41,6 +41,7 @@ class Inquiries:
         self.services = services
         self.look_ups = StatementLookUps(query.calls, services.settings, apart)
         self._answering = answering
+        self.ahead = False  # whether answers were recalled before the statement ran
 
     @property
     def tags(self) -> Sequence[str]:
@@ -99,6 +100,17 @@ class Inquiries:
         if any(found):
             self.look_ups.forget()
         return any(found)
+
+    def recall_ahead(self, calls: Sequence[int], run: Callable[[], None]) -> None:
+        """Settles what the store knows of what these calls miss in a run that lists all of their inputs; nothing is asked."""
+        self.look_ups.start_only(calls)
+        try:
+            run()
+        finally:
+            self.look_ups.stop()
+        self.recall(calls)
+        self.look_ups.forget()
+        self.ahead = True
 
     def gather(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """Repeats a run, in which these calls note what is missing, until nothing is."""

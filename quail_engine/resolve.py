@@ -137,7 +137,8 @@ class Resolver:
         sql = render(self.query, self._inquiries.tags, self.plan.tables, names)
         levels = self.plan.rounds.levels
         last = max(0, levels - 1)
-        level, settled = 0, levels == 0
+        # What is known already needs no run a level.
+        level, settled = (last, True) if self._inquiries.ahead else (0, levels == 0)
         for turn in itertools.count():
             keep = level == last and settled
             self._look_ups.start(level)

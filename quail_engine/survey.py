@@ -43,6 +43,7 @@ from quail_engine.wording import Recorder
 
 _LEAST_ROWS, _MOST_ROWS = 64, 256  # of a sample, where the settings do not say; so many stored answers tell as much
 _ROWS_A_SAMPLED = 32  # among so many rows one is sampled, within these limits
+_GREATEST_HASH = 2**64 - 1
 _WORTH = 8  # rows a sampled one from which on a sample is taken: asking all of fewer costs less than knowing an order saves
 
 
@@ -66,6 +67,9 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
             selectivities = replace(known, calls=tuple(calls)).of_order(conjunction.conjuncts).selectivities
             found = replace(conjunctions[number], rows=Estimate(rows, Source.MEASURED), selectivities=selectivities)
             begins = not replace(known, calls=tuple(calls)).were_asked(indexes)
+            if not begins:
+                sql = sample_query(query, conjunction, _GREATEST_HASH, inquiries.tags)
+                inquiries.recall_ahead(indexes, lambda sql=sql: _drain(cursor, sql))  # type: ignore[misc]
             sampled = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples and begins else found
             conjunctions[number] = sampled
     if "order_conjuncts" not in disabled:

@@ -10,6 +10,7 @@ import pytest
 from planner_cases import contains
 
 from quail_engine import BudgetError, Connection
+from quail_engine.resolve import Resolver
 
 Connected = Callable[..., Connection]
 
@@ -142,6 +143,24 @@ def test_the_order_stays_where_it_was_paid_for(connected: Connected, tmp_path: P
     con.sql("insert into many select id + 5000, k, body || ' more', note from many where id < 200")
     con.sql(sql)
     assert con.report.asked == 200 + 10
+
+
+@pytest.mark.parametrize("condition", [f"{EVEN} and {TENTH} and {TWENTY}", f"{TWENTY} or {TENTH} or {EVEN}"])
+def test_what_is_answered_takes_one_run(
+    connected: Connected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    con = connected(answers=str(tmp_path / "answers"))
+    con.sql(MANY)
+    sql, runs = f"select id from many where {condition} order by id", []
+    first = con.sql(sql)
+    for run in ("_keep", "_drain"):
+        through = getattr(Resolver, run)
+        monkeypatch.setattr(Resolver, run, lambda *given, through=through: (runs.append(1), through(*given)))
+    assert con.sql(sql) == first
+    assert (con.report.asked, len(runs)) == (0, 1)
+    con.sql("insert into many select id + 5000, k, body || ' more', note from many where id < 200")
+    assert con.sql(sql).num_rows == first.num_rows + sum(i < 200 for i in first["id"].to_pylist())
+    assert 200 <= con.report.asked <= 3 * 200
 
 
 def test_pruned_counts_what_was_made_needless(con: Connection) -> None:
