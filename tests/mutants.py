@@ -57,10 +57,10 @@ MUTANTS = (
         ),
     ),
     Mutant("dropped guard", (("sql/guards.py", 'return " AND ".join(dict.fromkeys(conditions))', 'return ""'),)),
-    Mutant("dropped dependency", (("sql/query.py", "depends_of(node, place)", "()"),)),
+    Mutant("dropped dependency", (("sql/query.py", "depends_of(node, place, found.chosen)", "()"),)),
     Mutant(
         "dependency that a key replaces",
-        (("sql/depends.py", "(*depends, PIN) if pinned else tuple(depends)", "tuple(depends)"),),
+        (("sql/depends.py", "(*depends, PIN) if moves and may_be_pinned(call, place) else tuple(depends)", "tuple(depends)"),),
     ),
     Mutant("several levels in one round", (("resolve.py", "if higher:", "if False:"),)),
     Mutant("level ignored", (("lookups/statement.py", "self.noting = self.level <= level and asks", "self.noting = asks"),)),
