@@ -120,7 +120,7 @@ MUTANTS = (
 
 def main(names: Sequence[str]) -> int:
     chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
-    unmatched = [problem for mutant in chosen for problem in _problems(mutant)]
+    unmatched = [problem for mutant in chosen for problem in problems(mutant)]
     if unmatched or not chosen:
         _say("\n".join(unmatched) or f"no such mutant; known: {', '.join(m.name for m in MUTANTS)}")
         return 1
@@ -137,7 +137,7 @@ def main(names: Sequence[str]) -> int:
     return 1 if survived else 0
 
 
-def _problems(mutant: Mutant) -> list[str]:
+def problems(mutant: Mutant) -> list[str]:
     found = []
     for file, old, _ in mutant.edits:
         count = (REPOSITORY / "quail_engine" / file).read_text(encoding="utf-8").count(old)
