@@ -108,7 +108,8 @@ def test_no_bit_depends_on_batch_mates(name: str, dtype: str, tiny_folder: Calla
 
 def test_no_bit_depends_on_batch_mates_in_a_real_model(model_folder: Callable[[str], Path]) -> None:
     requests = random_requests(7, [1, 2, 3, 5, 8, 9, 12, 15, 16, 17, 70], vocabulary=40_000)
-    assert_bits_never_change(load(model_folder("smollm2-135m"), "bfloat16", 2), requests, groups=[1, 2, 3, 7, 64])
+    # In the format that is taken here: bfloat16 is ten times slower where the processor has no instructions for it.
+    assert_bits_never_change(load(model_folder("smollm2-135m"), "auto", 2), requests, groups=[1, 2, 3, 7, 64])
 
 
 def test_no_bit_depends_on_another_schedule_in_the_batch(tiny_folder: Callable[[str], Path]) -> None:
