@@ -79,7 +79,13 @@ MUTANTS = (
     Mutant("LIMIT ignored", (("sql/query.py", "find_limit(tree, nodes, source)", "None"),)),
     Mutant(
         "threshold above, not from",
-        (("lookups/values.py", "return probability(numbers[0]) >= threshold", "return probability(numbers[0]) > threshold"),),
+        (
+            (
+                "lookups/values.py",
+                "probability(float(_margin(middle))) >= threshold",
+                "probability(float(_margin(middle))) > threshold",
+            ),
+        ),
     ),
     Mutant(
         "stale key",
