@@ -103,11 +103,7 @@ class Inquiries:
 
     def recall_ahead(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """Settles what the store knows of what these calls miss in a run that lists all of their inputs; nothing is asked."""
-        self.look_ups.start_only(calls)
-        try:
-            run()
-        finally:
-            self.look_ups.stop()
+        self._note(calls, run)
         self.recall(calls)
         self.look_ups.forget()
         self.ahead = True
@@ -116,13 +112,17 @@ class Inquiries:
         """Repeats a run, in which these calls note what is missing, until nothing is."""
         missing = None
         while missing is None or missing:
-            self.look_ups.start_only(calls)
-            try:
-                run()
-            finally:
-                self.look_ups.stop()
+            self._note(calls, run)
             missing = self.look_ups.missing()
             self.answer(missing)
+
+    def _note(self, calls: Sequence[int], run: Callable[[], None]) -> None:
+        """A run in which these calls note what is missing, and no others."""
+        self.look_ups.start_only(calls)
+        try:
+            run()
+        finally:
+            self.look_ups.stop()
 
     def sample(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """`gather`, counted as a sample."""

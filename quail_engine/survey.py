@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from quail_engine.calls import Kind
 from quail_engine.inquiries import Inquiries
@@ -69,7 +70,7 @@ def survey(query: Query, cursor: Recorder, inquiries: Inquiries, samples: bool) 
             begins = not replace(known, calls=tuple(calls)).were_asked(indexes)
             if not begins:
                 sql = sample_query(query, conjunction, _GREATEST_HASH, inquiries.tags)
-                inquiries.recall_ahead(indexes, lambda sql=sql: _drain(cursor, sql))  # type: ignore[misc]
+                inquiries.recall_ahead(indexes, partial(_drain, cursor, sql))
             sampled = _sampled(query, conjunction, cursor, inquiries, calls, found) if samples and begins else found
             conjunctions[number] = sampled
     if "order_conjuncts" not in disabled:
