@@ -269,9 +269,9 @@ for worker in engine._live:
     worker.process.send_signal(signal.SIGSTOP)  # so that there is something to wait for
     print(worker.process.pid, flush=True)
 (batch,) = schedule(random_requests(1, [5]), 10_000)
-waiting = engine.submit(batch)
-print("waiting", flush=True)
 try:
+    waiting = engine.submit(batch)
+    print("waiting", flush=True)  # within: the signal may come before the next line
     waiting.logits()
 finally:
     for worker in engine._live:
