@@ -67,11 +67,11 @@ def model_folder() -> Callable[[str], Path]:
 @pytest.fixture(scope="session", autouse=True)
 def _own_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What tests measure of this machine, while others do the same, is not kept for the user."""
-    from quail_engine.engine import rates
+    from quail_engine.engine import machine_files
 
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
-        patch.setattr(rates, "user_cache", lambda: folder)
+        patch.setattr(machine_files, "user_cache", lambda: folder)
         yield
 
 

@@ -21,7 +21,7 @@ from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference
 
 from quail_engine.batching.batch import work_of
 from quail_engine.batching.forest import Schedule, joined, schedule
-from quail_engine.engine import load_engine, rates
+from quail_engine.engine import load_engine, machine_files, rates
 from quail_engine.engine.local import engine as engine_module
 from quail_engine.engine.local import throughput
 from quail_engine.engine.local.attention_kernel import flash_attention, reference_attention
@@ -240,7 +240,7 @@ def test_what_an_engine_says_about_itself(tiny_folder: Callable[[str], Path]) ->
 def test_rates_are_measured_once_and_what_batches_took_corrects_them(
     tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    monkeypatch.setattr(machine_files, "user_cache", lambda: tmp_path)
     engine = load(tiny_folder("llama tied"), "float32", 1)
     measured = engine.roofline
     assert measured.correction == 1
@@ -267,7 +267,7 @@ def test_rates_are_measured_once_and_what_batches_took_corrects_them(
 def test_a_dtype_that_is_far_slower_is_not_measured_until_it_is_asked_for(
     tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    monkeypatch.setattr(machine_files, "user_cache", lambda: tmp_path)
     monkeypatch.setattr(throughput, "_product_flops", lambda config, dtype: 1e9 if dtype == torch.bfloat16 else 4e9)
     measured, measure = [], throughput.measure
     monkeypatch.setattr(throughput, "measure", lambda *given: measured.append(given[2]) or measure(*given))  # type: ignore[func-returns-value]
@@ -282,7 +282,7 @@ def test_a_dtype_that_is_far_slower_is_not_measured_until_it_is_asked_for(
 def test_dtypes_that_are_near_each_other_are_all_measured(
     tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    monkeypatch.setattr(machine_files, "user_cache", lambda: tmp_path)
     monkeypatch.setattr(throughput, "_product_flops", lambda config, dtype: 2e9 if dtype == torch.bfloat16 else 4e9)
     measured, measure = [], throughput.measure
     monkeypatch.setattr(throughput, "measure", lambda *given: measured.append(given[2]) or measure(*given))  # type: ignore[func-returns-value]
@@ -294,7 +294,7 @@ def test_dtypes_that_are_near_each_other_are_all_measured(
 def test_damaged_rates_are_measured_again(
     harm: str, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rates, "user_cache", lambda: tmp_path)
+    monkeypatch.setattr(machine_files, "user_cache", lambda: tmp_path)
     load(tiny_folder("llama tied"), "float32", 1)
     (file,) = (tmp_path / "machine").iterdir()
     file.write_text(harm)

@@ -1,7 +1,7 @@
 """Rates of this machine that were measured once, kept in the user's cache. No torch: EXPLAIN reads them, too.
 
 A file a machine, model shape and library version; in it, for each number format, a machine's rates and how far the batches
-since then took. Nothing is lost with it: what is missing or damaged is measured again.
+since then took.
 
 An estimate is of a machine that has nothing else to do. What other programs took of it while something was measured would
 make the next estimates wrong, so it is kept out in two ways: a batch counts only if its threads were on their cores all the
@@ -12,22 +12,18 @@ told by its progress, which goes by the wall clock.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import platform
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
+from quail_engine.engine.machine_files import path_of, recall, remember, version_of
 from quail_engine.roofline import Machine, ModelShape, Roofline, Work
-from quail_engine.settings import user_cache
 
 _FORMAT = 2
 
@@ -105,13 +101,12 @@ class Rates:
         # A layer's rates do not depend on how many there are, and the number format is a key inside.
         del dimensions["layers"], dimensions["bytes"]
         threads = [self.cpu_threads, os.cpu_count(), os.environ.get("OMP_NUM_THREADS")]
-        about = [_FORMAT, _processor(), _torch_version(), threads, dimensions]
-        return user_cache() / "machine" / f"{hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]}.json"
+        return path_of([_FORMAT, _processor(), version_of("torch"), threads, dimensions])
 
     def recall(self) -> dict[str, Roofline]:
         """Rooflines by number format, as torch names it; none where nothing usable is kept."""
         found = {}
-        for dtype, values in _read(self.path).items():
+        for dtype, values in recall(self.path).items():
             with suppress(KeyError, TypeError, ValueError):
                 numbers = {name: float(value) for name, value in values["machine"].items()}
                 past = tuple(float(value) for value in values["past"])
@@ -129,12 +124,10 @@ class Rates:
         return known.get(dtype)
 
     def remember(self, dtype: str, roofline: Roofline) -> None:
-        """Keeps a roofline beside those of other formats; does nothing where the cache cannot be written."""
+        """Keeps a roofline beside those of other formats."""
         machine = asdict(roofline.machine)
         measured = machine.pop("measured")
-        kept = {**_read(self.path), dtype: {"machine": machine, "measured": measured, "past": roofline.past}}
-        with suppress(OSError):
-            _write_private(self.path, json.dumps(kept))
+        remember(self.path, dtype, {"machine": machine, "measured": measured, "past": roofline.past})
 
     def shaped(self, dtype: str) -> ModelShape:
         return replace(self.shape, bytes=4 if dtype.startswith("float32") else 2)
@@ -161,22 +154,6 @@ class Pace:
         self._rates.remember(self._dtype, self.roofline)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return kept if isinstance(kept, dict) else {}
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    unfinished.replace(path)
-
-
 def _processor() -> str:
     """The processor's name, as far as the system tells it."""
     with suppress(OSError):
@@ -184,10 +161,3 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def _torch_version() -> str:
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return ""
