@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from quail_engine.answers import AnswerStore, question_key
@@ -123,6 +123,7 @@ def load_model(
         identity = (engine.weights, engine.precision)
         return Model("mock", identity, BytePrompter(), lambda: engine, lambda: engine.roofline, store, tokens, features, tell)
     from quail_engine.engine import load_engine
+    from quail_engine.engine.kernel_checks import KernelChecks
     from quail_engine.engine.rates import Rates, shape_of
     from quail_engine.models import find, precision_of
 
@@ -147,12 +148,15 @@ def load_model(
         tokens,
         features,
         tell,
-        _unproved(name, settings),
+        _proved(name, settings, lambda: KernelChecks(folder.config, settings.dtype, precision == "fp8").recall()),
     )
 
 
-def _unproved(name: str, settings: Settings) -> str:
+def _proved(name: str, settings: Settings, checked: Callable[[], Collection[str]]) -> str:
+    """What is known of the kernels of a model that is to run on a GPU; `checked`: the devices where they were."""
     where = ", ".join(settings.devices) or settings.device
     if where in ("auto", "mps") or where.startswith("cpu"):
         return ""
+    if devices := checked():
+        return f"{name} on {where}: kernels checked on {', '.join(sorted(devices))}"
     return f"{name} on {where}: kernels compiled, not run; each is compared with plain torch when the model is loaded"

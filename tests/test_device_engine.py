@@ -15,12 +15,14 @@ from reference.requests import JUDGE, TINY_MODELS, assert_like_reference, random
 from quail_engine import Session, connect
 from quail_engine.batching.batch import Batch
 from quail_engine.batching.forest import schedule
-from quail_engine.engine import load_engine
-from quail_engine.engine.local import device_engine
+from quail_engine.engine import load_engine, machine_files
+from quail_engine.engine.kernel_checks import KernelChecks
+from quail_engine.engine.local import device_engine, kernel_choice
 from quail_engine.engine.local.arena import Arena
 from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TORCH, checked, disagreements
+from quail_engine.engine.local.device_kernels import TORCH
+from quail_engine.engine.local.kernel_check import disagreements
 from quail_engine.engine.local.weights import Config, open_checkpoint
 from quail_engine.engine.mock import MockEngine
 from quail_engine.errors import EngineError, ModelError, SettingsError
@@ -225,40 +227,46 @@ def test_a_device_of_an_old_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         find_device("cuda:1")
 
 
-def test_kernels_are_compared_with_plain_torch_one_by_one(tiny_folder: Callable[[str], Path]) -> None:
+def test_kernels_are_compared_with_plain_torch_one_by_one(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = open_checkpoint(tiny_folder("qwen3")).config
     assert not disagreements(TORCH, config, torch.float32, CPU, fp8=True)
 
     def fails(*args: object) -> None:
         raise RuntimeError("no\n  such instruction")
 
-    given = replace(TORCH, name="Triton", swiglu=lambda *args: (torch.zeros(133, 128), torch.ones(133, 1)), rope=fails)
-    chosen = checked(given, config, torch.float32, CPU, fp8=True)
-    assert chosen.about == "Triton kernels, checked on cpu, but plain torch for rope, swiglu"
-    (remark,) = chosen.remarks
+    given = replace(TORCH, name="Triton", swiglu=lambda *args: (torch.zeros(162, 128), torch.ones(162, 1)), rope=fails)
+    monkeypatch.setattr(kernel_choice, "attention_seconds", lambda *args: 1.0)
+    found = kernel_choice.chosen(given, {}, KernelChecks(config, "auto", True), config, torch.float32, CPU, fp8=True)
+    assert found.about == "Triton kernels, checked on cpu, but plain torch for rope, swiglu"
+    (remark,) = found.remarks
     assert remark == (
-        "On cpu plain torch serves in place of Triton's kernels that are wrong: "
+        "On cpu others serve in place of Triton's kernels that are wrong: "
         "rope fails (RuntimeError: no such instruction); swiglu is 1 off."
     )
-    assert (chosen.kernels.swiglu, chosen.kernels.rope) == (TORCH.swiglu, TORCH.rope)
-    assert (
-        checked(replace(TORCH, name="Triton"), config, torch.float32, CPU, fp8=False).about == "Triton kernels, checked on cpu"
-    )
+    assert (found.kernels.swiglu, found.kernels.rope) == (TORCH.swiglu, TORCH.rope)
 
 
 def test_a_kernel_that_gives_no_number_is_wrong(tiny_folder: Callable[[str], Path]) -> None:
     config = open_checkpoint(tiny_folder("qwen3")).config
-    given = replace(TORCH, swiglu=lambda gate_up, quantise: torch.full((133, 128), torch.nan))
+    given = replace(TORCH, swiglu=lambda gate_up, quantise: torch.full((162, 128), torch.nan))
     assert disagreements(given, config, torch.float32, CPU, fp8=False) == {"swiglu": "is inf off"}
 
 
-def test_a_plan_says_that_kernels_have_not_run(model_folder: Callable[[str], Path]) -> None:
-    model_folder("smollm2-135m")
+def test_a_plan_says_whether_kernels_have_run(
+    model_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine_files, "user_cache", lambda: tmp_path)
+    config = open_checkpoint(model_folder("smollm2-135m")).config
     call = "select AI_FILTER('Is it good?', 'yes' || i) as f from range(3) r(i)"
     unproved = "smollm2-135m on cuda:1: kernels compiled, not run; each is compared with plain torch when the model is loaded"
     for device, expected in (("cuda:1", True), ("cpu", False)):
         with connect(model="smollm2-135m", device=device, answers={"mode": "off"}) as con:
             assert (f"Note: {unproved}" in con.explain(call)) is expected
+    KernelChecks(config, "bfloat16", False).remember("NVIDIA H200", "Triton")
+    with connect(model="smollm2-135m", device="cuda", answers={"mode": "off"}) as con:
+        assert "Note: smollm2-135m on cuda: kernels checked on NVIDIA H200" in con.explain(call)
 
 
 def test_what_an_engine_remarks_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ from quail_engine.batching.forest import schedule
 from quail_engine.engine.local import device_engine
 from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TRITON, disagreements
+from quail_engine.engine.local.device_kernels import TRITON
+from quail_engine.engine.local.kernel_check import disagreements
 from quail_engine.engine.local.weights import open_checkpoint
 
 pytestmark = [

@@ -48,7 +48,7 @@ class Batch:
     @cached_property
     def tokens(self) -> int:
         """Fresh tokens of this batch."""
-        return sum(node.fresh for node in self.nodes)
+        return sum([len(ids) - shared for _, _, ids, _, shared in self.nodes])
 
 
 def work_of(nodes: Iterable[Node], held: Mapping[int, int] | None = None) -> Work:
@@ -57,14 +57,15 @@ def work_of(nodes: Iterable[Node], held: Mapping[int, int] | None = None) -> Wor
     lengths: dict[int, int] = {}
     inner: set[int] = set()
     tokens = own_pairs = prefix_pairs = read = 0
-    for node in nodes:
-        before = ends[node.parent]
-        ends[node.number] = before + len(node.ids)
-        lengths[node.number] = node.fresh
-        inner.add(node.parent)
-        tokens += node.fresh
-        own_pairs += node.fresh * node.shared + node.fresh * (node.fresh + 1) // 2
-        prefix_pairs += node.fresh * before
+    for number, parent, ids, _, shared in nodes:
+        before, length = ends[parent], len(ids)
+        fresh = length - shared
+        ends[number] = before + length
+        lengths[number] = fresh
+        inner.add(parent)
+        tokens += fresh
+        own_pairs += fresh * (2 * shared + fresh + 1) // 2
+        prefix_pairs += fresh * before
         read += before
     inner &= lengths.keys()
     return Work(tokens, own_pairs, prefix_pairs, sum(lengths[number] for number in inner), read, len(inner))

@@ -11,7 +11,8 @@ from reference.decoder import write_tiny_folder
 
 from quail_engine.batching.batch import Batch, Node, Read
 from quail_engine.engine.local import device_engine
-from quail_engine.engine.local.device_kernels import TORCH, TRITON, disagreements
+from quail_engine.engine.local.device_kernels import TORCH, TRITON
+from quail_engine.engine.local.kernel_check import disagreements
 from quail_engine.engine.local.weights import Config
 
 CPU = torch.device("cpu")

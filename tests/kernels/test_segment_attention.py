@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from quail_engine.engine.local.kernels.segment_attention import (
     segment_attention_reference,
     tile_tokens,
 )
-from quail_engine.engine.local.segments import plan_segments
+from quail_engine.engine.local.segments import node_table, plan_segments
 from quail_engine.prompts.readout import JudgeReadout, Spellings
 from quail_engine.prompts.request import Ids, Request
 
@@ -46,14 +46,14 @@ def run(batches: Sequence[Batch], heads: tuple[int, int], dtype: torch.dtype, se
         *torch.randn(2, 4_000, key_heads, DIM, generator=chance).to(dtype), torch.randperm(4_000, generator=chance).tolist()
     )
     slots: dict[int, np.ndarray] = {}
-    paths: dict[int, tuple[int, ...]] = {-1: ()}
+    parents: dict[int, int] = {}
     met = []
     for batch in batches:
         for node in batch.nodes:
             own = np.array([arena.free.pop() for _ in range(node.fresh)], np.int32)
             slots[node.number] = np.concatenate([slots[node.sibling][: node.shared], own]) if node.shared else own
-            paths[node.number] = paths[node.parent] if node.parent < 0 else (*paths[node.parent], node.parent)
-        plan = plan_segments(batch.nodes, paths, slots, tile_tokens(group))
+            parents[node.number] = node.parent
+        plan = plan_segments(node_table(batch.nodes, parents, slots), tile_tokens(group), batch.tokens)
         queries = torch.randn(batch.tokens, query_heads, DIM, generator=chance).to(dtype)
         table = SegmentTable(plan.tokens, *map(torch.from_numpy, (plan.tile_starts, *plan.segments, plan.slots)))
         found = segment_attention(queries, arena.keys, arena.values, table)
@@ -61,11 +61,19 @@ def run(batches: Sequence[Batch], heads: tuple[int, int], dtype: torch.dtype, se
         torch.testing.assert_close(found, reference, rtol=1e-3, atol=1e-3 if dtype == torch.float32 else 4e-3)
         start = 0
         for node in batch.nodes:
-            before = [slots[number] for number in paths[node.number]]
+            before = [slots[number] for number in path_above(node, parents)]
             part = queries[start : start + node.fresh]
             met.append((node, found[start : start + node.fresh], alone(part, node, before, slots[node.number], arena)))
             start += node.fresh
     return met
+
+
+def path_above(node: Node, parents: Mapping[int, int]) -> list[int]:
+    path, number = list[int](), node.parent
+    while number >= 0:
+        path.insert(0, number)
+        number = parents[number]
+    return path
 
 
 def alone(queries: Tensor, node: Node, before: Sequence[np.ndarray], own: np.ndarray, arena: Arena) -> Tensor:
@@ -108,10 +116,9 @@ def test_no_bit_depends_on_the_tokens_beside_it(monkeypatch: pytest.MonkeyPatch)
     prefix = Node(0, -1, tuple(range(70)))
     whole = [Node(1, 0, tuple(range(20))), Node(2, 0, tuple(range(21, 91)))]
     slots = {0: np.arange(70, dtype=np.int32), 1: np.arange(70, 90, dtype=np.int32), 2: np.arange(90, 160, dtype=np.int32)}
-    paths = {1: (0,), 2: (0,)}
 
     def attended(nodes: list[Node], given: Tensor) -> Tensor:
-        plan = plan_segments(nodes, paths, slots, tile_tokens(2))
+        plan = plan_segments(node_table(nodes, {0: -1, 1: 0, 2: 0}, slots), tile_tokens(2), len(given))
         table = SegmentTable(plan.tokens, *map(torch.from_numpy, (plan.tile_starts, *plan.segments, plan.slots)))
         return segment_attention(given, keys, values, table)
 

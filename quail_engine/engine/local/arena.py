@@ -41,20 +41,15 @@ class Arena:
 
     def give_back(self, given: Iterable[Slots], kept: Iterable[Slots] = ()) -> None:
         """Frees the slots of `given`, but for those that are also in `kept`."""
-        returned = _union(given)
-        remaining = _union(kept)
-        if len(remaining):
-            returned = np.setdiff1d(returned, remaining, assume_unique=True)
+        freed = np.zeros(self.slots + 1, bool)
+        for slots, free in ((given, True), (kept, False)):
+            for part in slots:
+                freed[part] = free
+        returned = np.flatnonzero(freed)
         self._free[self._count : self._count + len(returned)] = returned[::-1]
         self._count += len(returned)
-        assert self._count + len(remaining) <= self.slots
 
 
 def kv_bytes(config: Config, dtype: torch.dtype) -> int:
     """Of a token."""
     return 2 * config.num_layers * config.num_kv_heads * config.head_dim * dtype.itemsize
-
-
-def _union(parts: Iterable[Slots]) -> Slots:
-    found = [part for part in parts if len(part)]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int32)

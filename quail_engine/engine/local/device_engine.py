@@ -15,10 +15,9 @@ from quail_engine.batching.batch import Batch, work_of
 from quail_engine.engine.base import Engine
 from quail_engine.engine.local.arena import Arena, kv_bytes
 from quail_engine.engine.local.device import current, free_bytes, machine_of, name_of, require_fp8, reserved_bytes
-from quail_engine.engine.local.device_kernels import Chosen, choose_kernels
 from quail_engine.engine.local.device_model import DeviceModel, build_device_model, forward, readout
 from quail_engine.engine.local.device_plan import DevicePlan, Group, Placed, plan_batch
-from quail_engine.engine.local.kernels.segment_attention import tile_tokens
+from quail_engine.engine.local.kernel_choice import Chosen, choose_kernels
 from quail_engine.engine.local.memory import memory_errors
 from quail_engine.engine.local.pooling import FEATURE_STATES, Sums
 from quail_engine.engine.local.rows import ROW_STEP
@@ -77,7 +76,7 @@ class DeviceEngine(Engine):
         self._arena = arena
         self._pace = pace
         self._staging = Staging(device)
-        self._held = Placed({}, {-1: ()}, {-1: 0})
+        self._held = Placed()
         self._sums: dict[int, Tensor] = {}  # node → what `Sums` needs of it, for held nodes
 
     @property
@@ -98,13 +97,12 @@ class DeviceEngine(Engine):
         config, begun, work = self._model.config, perf_counter(), work_of(batch.nodes, self._held.ends)
         fresh = self._arena.take(batch.tokens)
         try:
-            placed = self._placed(batch, fresh)
+            placed = self._held.with_batch(batch, fresh)
             plan = self._plan(batch, placed)
-            attention = self._model.kernels.attention(plan.segments)
+            attention = self._model.kernels.attention(plan.table, plan.rows, config.group)
             assert not plan.arrays.keys() & attention.arrays.keys()
             arrays = self._staging.upload({**plan.arrays, **attention.arrays})
-            parents = {number: path[-1] if path else -1 for number, path in placed.paths.items()}
-            sums = Sums(batch, placed.ends, config, self._sums, parents, self._device) if batch.hidden else None
+            sums = Sums(batch, placed.ends, config, self._sums, placed.parents, self._device) if batch.hidden else None
             hidden = forward(self._model, plan, arrays, attention, self._arena, sums)
             means = lambda group: _means(batch, sums, group)  # noqa: E731
             values = self._staging.download(readout(self._model, plan, arrays, hidden, means))
@@ -117,30 +115,16 @@ class DeviceEngine(Engine):
         return Pending(plan, len(batch.reads), features, values, lambda: self._pace.ran(work, begun))
 
     def _plan(self, batch: Batch, placed: Placed) -> DevicePlan:
-        return plan_batch(batch, placed, tile_tokens(self._model.config.group), ROWS.get(self._device.type, ROW_STEP))
+        return plan_batch(batch, placed, ROWS.get(self._device.type, ROW_STEP))
 
     def close(self) -> None:
         self._pace.close()
         del self._model, self._arena, self._held, self._sums
 
-    def _placed(self, batch: Batch, fresh: Slots) -> Placed:
-        """Where the KV of held nodes lies, and that of the batch's will: in the slots `fresh`."""
-        held = self._held
-        slots, paths, ends = dict(held.slots), dict(held.paths), dict(held.ends)
-        start = 0
-        for node in batch.nodes:
-            own = fresh[start : start + node.fresh]
-            start += node.fresh
-            slots[node.number] = np.concatenate([slots[node.sibling][: node.shared], own]) if node.shared else own
-            paths[node.number] = () if node.parent < 0 else (*paths[node.parent], node.parent)
-            ends[node.number] = ends[node.parent] + len(node.ids)
-        return Placed(slots, paths, ends)
-
     def _hold(self, placed: Placed, fresh: Slots, keep: frozenset[int]) -> None:
-        kept = {number: placed.slots[number] for number in keep}
-        self._arena.give_back([fresh, *self._held.slots.values()], kept.values())
-        paths = {number: placed.paths[number] for number in keep}
-        self._held = Placed(kept, {-1: (), **paths}, {-1: 0, **{number: placed.ends[number] for number in keep}})
+        kept = placed.only(keep)
+        self._arena.give_back([fresh, *self._held.slots.values()], kept.slots.values())
+        self._held = kept
 
 
 def _means(batch: Batch, sums: Sums | None, group: Group) -> Tensor:
