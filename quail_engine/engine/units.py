@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from quail_engine.batching.batch import Batch, Node
+from quail_engine.batching.batch import Batch, Node, work_of
 from quail_engine.prompts.request import Logits
-from quail_engine.roofline import Roofline
+from quail_engine.roofline import Roofline, Work, run
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,25 @@ class Unit:
         """Nodes of the batch that take from one of an earlier batch."""
         return tuple(node for node in self.batch.nodes if node.shared and node.sibling in self.wanted)
 
-    def lacking(self, held: Collection[int]) -> int:
-        """Tokens that a worker which holds these nodes prefills beside the batch's own."""
-        path = sum(len(node.ids) for number, node in self.above.items() if number not in held)
-        return path + sum(node.shared for node in self.taken if node.sibling not in held)
+    @cached_property
+    def ends(self) -> dict[int, int]:
+        """The position after each node that the batch has or hangs below."""
+        ends = {-1: 0}
+        for node in (*self.above.values(), *self.batch.nodes):
+            ends[node.number] = ends[node.parent] + len(node.ids)
+        return ends
+
+    @cached_property
+    def work(self) -> Work:
+        """Of the batch where all that stands above it is held."""
+        return work_of(self.batch.nodes, self.ends)
+
+    def lacking(self, held: Collection[int]) -> Work:
+        """What a worker that holds these nodes prefills beside the batch's own."""
+        above = [(node, len(node.ids)) for number, node in self.above.items() if number not in held]
+        begun = [(node, node.shared) for node in self.taken if node.sibling not in held]
+        parts = (run(self.ends[node.parent], tokens, read_on=True) for node, tokens in above + begun)
+        return sum(parts, Work())
 
     def sent(self, held: frozenset[int], wanted: Collection[int], token_budget: int) -> tuple[list[Batch], frozenset[int]]:
         """The batches for a worker that holds the nodes `held`, the last of which has the reads, and what it holds after them:

@@ -72,15 +72,18 @@ def _receive(connection: Connection, inbox: SimpleQueue[Sent | None]) -> None:
 
 def main(descriptor: int) -> None:
     connection = Connection(descriptor)
-    folder, settings, fp8 = connection.recv()
+    try:
+        folder, settings, fp8 = connection.recv()
+    except EOFError:  # its session has ended
+        return
     try:
         engine = load_one(folder, settings, fp8)
     except (MemoryError, QuailError) as error:
         connection.send(error)
         return
     about = (engine.weights, engine.precision, engine.dtype, engine.device, engine.roofline, engine.remarks)
-    connection.send(Hello(*about))
-    with suppress(OSError):  # nobody is there to hear of what still ran
+    with suppress(OSError):  # nobody is there to hear of it any more, nor of what still ran
+        connection.send(Hello(*about))
         serve(connection, engine)
     engine.close()
 

@@ -1,8 +1,8 @@
 """Several devices of one machine: a worker process each, which pull batches; what one loses another one runs.
 
-All that is about workers happens on one thread. It gives a worker that has room the batch that asks the fewest tokens beside
-its own there: so a worker goes on with what it holds while there is any, then with what hangs below nothing, and only then
-takes a part of what another one is at. What each holds is known here alone.
+All that is about workers happens on one thread. It gives the worker that has the least to do the batch that costs the least
+time there beside its own: so a worker goes on with what it holds while there is any, then with what hangs below nothing, and
+only then takes a part of what another one is at. What each holds is known here alone, and what work costs by the roofline.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quail_engine.engine.base import Engine
 from quail_engine.engine.units import Hello, Unit, above
 from quail_engine.errors import EngineError
 from quail_engine.prompts.request import Logits
-from quail_engine.roofline import Roofline
+from quail_engine.roofline import Roofline, Work
 from quail_engine.settings import Settings
 
 _SENT = 2  # units that a worker has: one to run, and the next
@@ -42,6 +42,7 @@ class Worker:
     connection: Connection
     held: frozenset[int] = frozenset()  # nodes whose KV it has once it has run what it was sent
     sent: dict[int, Unit] = field(default_factory=dict)
+    expected: dict[int, float] = field(default_factory=dict)  # seconds, of each that was sent
 
     def hello(self) -> Hello:
         """Waits until its engine is loaded. Raises what loading raised."""
@@ -128,7 +129,8 @@ class Workers(Engine):
         try:
             self._work()
         except BaseException as error:
-            for unit in [*self._pending, *(unit for worker in self._live for unit in worker.sent.values())]:
+            told = [unit for unit in self._inbox if unit]
+            for unit in [*self._pending, *told, *(unit for worker in self._live for unit in worker.sent.values())]:
                 unit.answer.set_exception(error)
             raise
 
@@ -152,11 +154,9 @@ class Workers(Engine):
                     worker.held -= unit.own
 
     def _feed(self) -> None:
-        """Every worker has a unit before one has two."""
-        for most in range(_SENT):
-            for worker in [worker for worker in self._live if len(worker.sent) <= most]:
-                if self._pending:
-                    self._send(worker)
+        """Every worker has a unit before one has two; then that is next which will be done first."""
+        while self._pending and (free := [worker for worker in self._live if len(worker.sent) < _SENT]):
+            self._send(min(free, key=lambda worker: (len(worker.sent), sum(worker.expected.values()))))
         while self._pending and not self._live:
             self._pending.popleft().answer.set_exception(
                 EngineError(
@@ -166,15 +166,25 @@ class Workers(Engine):
             )
 
     def _send(self, worker: Worker) -> None:
-        unit = min(self._pending, key=lambda unit: unit.lacking(worker.held))
+        unit = min(self._pending, key=lambda unit: self._beside(unit, worker))
         self._pending.remove(unit)
+        expected = self._seconds(unit.work + unit.lacking(worker.held))
         wanted = self._keep.union(*(other.wanted for other in self._pending))
         batches, worker.held = unit.sent(worker.held, wanted, self._token_budget)
         worker.sent[unit.number] = unit
+        worker.expected[unit.number] = expected
         try:
             worker.connection.send((unit.number, batches))
         except OSError:
             self._lose(worker)
+
+    def _beside(self, unit: Unit, worker: Worker) -> tuple[float, float]:
+        """Seconds that a unit takes longer there than where all that it hangs below is held; of equal ones, tokens."""
+        lacking = unit.lacking(worker.held)
+        return self._seconds(unit.work + lacking) - self._seconds(unit.work), lacking.tokens
+
+    def _seconds(self, work: Work) -> float:
+        return self._roofline.seconds(work, self._token_budget)
 
     def _hear(self, worker: Worker) -> None:
         try:
@@ -183,6 +193,7 @@ class Workers(Engine):
             self._lose(worker)
             return
         unit = worker.sent.pop(reply.number)
+        del worker.expected[reply.number]
         self._roofline = replace(self._roofline, past=reply.past)
         if reply.found is None:
             self._pending.appendleft(unit)
