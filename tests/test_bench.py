@@ -23,6 +23,7 @@ from bench.engine.recording import Asked, run
 from bench.engine.tables import picture, table
 from bench.engine.trees import TREES, Tree
 from bench.gpu.__main__ import main as gpu
+from bench.gpu.simulate import RATES
 from quail_engine.sql import analyze, split
 
 
@@ -37,20 +38,24 @@ def test_the_least_tokens_are_those_of_a_trie() -> None:
     assert min_tokens([((1, 2, 3),), ((1, 2, 4),)], chunk=2) == 2 + 1 + 1
 
 
-def test_the_bench_of_devices_runs_on_the_cpu(tmp_path: Path) -> None:
+def test_the_bench_of_devices_runs_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--device", "cpu", "--models", "tiny", "--scale", "0.02", "--rows", "64", "--budget", "512", "--repeats", "1"]
     assert gpu([*options, "--no-fp8", "--out", str(tmp_path / "gpu.jsonl")]) == 0
     lines = [json.loads(line) for line in (tmp_path / "gpu.jsonl").read_text().splitlines()]
     count = Counter(line["part"] for line in lines)
     assert count == {"schedule": 6, "kernels": 1, "products": 4, "glue": 5, "attention": 6, "whole": 6}
     (kernels,) = [line for line in lines if line["part"] == "kernels"]
-    assert (kernels["kernels"], kernels["about"], kernels["remarks"]) == ("torch", "plain torch", [])
+    assert (kernels["about"], kernels["remarks"]) == ("plain torch", [])
     for schedule, whole in zip(
         [line for line in lines if line["part"] == "schedule"], [line for line in lines if line["part"] == "whole"], strict=True
     ):
         assert schedule["tokens"] == whole["fresh"] <= whole["logical"]
+        assert whole["predicted_per_second"] == schedule["fresh_per_second bfloat16"]
         assert 0 < schedule["wave_efficiency"] <= 1
-        assert 0 < schedule["waits_of_floor"] <= schedule["host_of_floor"] + 1e-6
+        for dtype in RATES:
+            assert 0 < schedule[f"waits_of_floor {dtype}"] <= schedule[f"host_of_floor {dtype}"] + 1e-6
+    printed = capsys.readouterr().out
+    assert [part for part in count if f"**{part}**" in printed] == list(count)
 
 
 def test_others_are_told_in_times_of_ours() -> None:

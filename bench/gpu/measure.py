@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -13,11 +13,12 @@ import torch
 from quail_engine.batching.batch import Batch, work_of
 from quail_engine.batching.forest import schedule
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TORCH, Kernels
+from quail_engine.engine.local.device_kernels import Attention, Kernels
 from quail_engine.engine.local.device_model import Matrix, product
 from quail_engine.engine.local.kernels.quantise import quantised_reference
 from quail_engine.engine.local.weights import Config
 from quail_engine.prompts.request import Request
+from quail_engine.roofline import Work
 
 _IN_FLIGHT = 2
 
@@ -89,38 +90,46 @@ def glue(
         ),
         "scatter_kv": (lambda: kernels.scatter_kv(qkv, room[0], room[1], where), 8 * heads * dim),
     }
+    copied = 0.0
     for name, (run, width) in runs.items():
         took = seconds(run, device, repeats)
-        yield {"glue": name, "kernels": kernels.name, "fp8": fp8, "seconds": took, "gb_per_second": 1e-9 * rows * width / took}
+        rate = 1e-9 * rows * width / took
+        copied = copied or rate
+        yield {"glue": name, "fp8": fp8, "seconds": took, "gb_per_second": rate, "of_copy": rate / copied}
 
 
 def attention(
-    engine: DeviceEngine, config: Config, batch: Batch, repeats: int, kernels: Sequence[Kernels] = (TORCH,)
+    engine: DeviceEngine, config: Config, batch: Batch, repeats: int, attentions: Mapping[str, Attention]
 ) -> Iterator[dict[str, Any]]:
-    """A layer's attention over a batch whose nodes hang below none that is held."""
+    """A layer's attention over a batch whose nodes hang below none that is held, by each of them."""
     device = engine._device
     work = work_of(batch.nodes)
     flops = 4 * config.num_heads * config.head_dim * work.pairs
     fresh = engine._arena.take(batch.tokens)
-    plan = engine._plan(batch, engine._placed(batch, fresh))
+    plan = engine._plan(batch, engine._held.with_batch(batch, fresh))
     engine._arena.give_back([fresh])
     queries = torch.randn(plan.rows, config.num_heads, config.head_dim, device=device).bfloat16()
-    for one in kernels:
-        planned = one.attention(plan.segments)
-        arrays = {name: torch.from_numpy(array).to(device) for name, array in planned.arrays.items()}
+    for name, one in attentions.items():
+        planned = one(plan.table, plan.rows, config.group)
+        arrays = {key: torch.from_numpy(array).to(device) for key, array in planned.arrays.items()}
         keys, values = engine._arena.keys[0], engine._arena.values[0]
         took = seconds(partial(planned.run, arrays, queries, keys, values), device, repeats)
-        yield {"attention": one.name, "pairs": work.pairs, "seconds": took, "tflops": 1e-12 * flops / took}
+        yield {"attention": name, "pairs": work.pairs, "seconds": took, "tflops": 1e-12 * flops / took}
 
 
 def whole(engine: DeviceEngine, requests: Sequence[Request], token_budget: int) -> dict[str, Any]:
-    """Two batches in flight; planning and scheduling are in the time."""
+    """Two batches in flight; planning and scheduling are in the time. `host_share`: of it, what launching batches takes."""
+    shape = engine.roofline.shape
     for warm in (True, False):
-        start, fresh = perf_counter(), 0
+        start, launching, work, ends = perf_counter(), 0.0, Work(), {-1: 0}
         pending: deque[Any] = deque()
         for batch in schedule(requests, token_budget):
-            fresh += batch.tokens
+            work += work_of(batch.nodes, ends)
+            for node in batch.nodes:
+                ends[node.number] = ends[node.parent] + len(node.ids)
+            launched = perf_counter()
             pending.append(engine.submit(batch))
+            launching += perf_counter() - launched
             if len(pending) > _IN_FLIGHT:
                 pending.popleft().logits()
         while pending:
@@ -128,6 +137,9 @@ def whole(engine: DeviceEngine, requests: Sequence[Request], token_budget: int) 
         took = perf_counter() - start
         if not warm:
             logical = sum(request.tokens for request in requests)
-            return {"fresh": fresh, "logical": logical, "seconds": took, "fresh_per_second": fresh / took,
-                    "logical_per_second": logical / took}  # fmt: skip
+            flops = 2 * (shape.projections + shape.mlps) * work.tokens
+            flops += 4 * shape.heads * shape.head_dim * shape.layers * work.pairs
+            return {"fresh": work.tokens, "logical": logical, "seconds": took, "fresh_per_second": work.tokens / took,
+                    "logical_per_second": logical / took, "tflops": 1e-12 * flops / took,
+                    "host_share": launching / took}  # fmt: skip
     raise AssertionError("two rounds are run")

@@ -4,73 +4,76 @@ much of that the device waits for."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from time import thread_time
 from typing import Any
 
 import numpy as np
+import torch
 
 from quail_engine.batching.batch import Batch, work_of
-from quail_engine.engine.local.arena import TRASH
-from quail_engine.engine.local.device_engine import DeviceEngine
+from quail_engine.engine.local.arena import Arena
+from quail_engine.engine.local.device_engine import ROWS, DeviceEngine
+from quail_engine.engine.local.device_kernels import TRITON
 from quail_engine.engine.local.device_plan import Placed, plan_batch
-from quail_engine.engine.local.kernels.segment_attention import tile_tokens
 from quail_engine.engine.local.weights import Config
 from quail_engine.engine.rates import shape_of
 from quail_engine.roofline import Machine, Roofline
 
 PROCESSORS = 132  # of an H100 or H200
-ASSUMED = Machine(matrix_flops=7.9e14, attention_flops=3e14, bandwidth=4e12)
-"""Best rates of an H200 in bf16 that were published: the floor that host times are held against."""
+RATES = {
+    "bfloat16": Machine(matrix_flops=7.9e14, attention_flops=3e14, bandwidth=4e12),
+    "float8_e4m3fn": Machine(matrix_flops=1.45e15, attention_flops=3e14, bandwidth=4e12),
+}
+"""Best rates of an H200 that were published, by number format: the floor that times are held against."""
+
+_SLOTS = 1 << 16
 
 
-def simulate(config: Config, batches: Iterable[Batch], rows: int = 256) -> dict[str, Any]:
+def simulate(config: Config, batches: Iterable[Batch]) -> dict[str, Any]:
     """Plans each batch as the engine does. Times are of one thread, by the processor's clock; what it takes to have the next
-    of `batches` is among them."""
-    slots: dict[int, np.ndarray] = {}
-    paths: dict[int, tuple[int, ...]] = {-1: ()}
-    ends = {-1: 0}
-    roofline = Roofline(shape_of(config), ASSUMED)
-    tile, heads = tile_tokens(config.group), config.num_kv_heads
+    of `batches` is among them, what it takes to launch kernels is not."""
+    arena, held = Arena(config, _SLOTS, torch.bfloat16, torch.device("meta")), Placed()
+    rooflines = {dtype: Roofline(shape_of(config), machine) for dtype, machine in RATES.items()}
     padded = tokens = most = 0
     hosts: list[float] = []
-    floors: list[float] = []
+    floors: dict[str, list[float]] = {dtype: [] for dtype in RATES}
     waves = used = 0.0
     start = thread_time()
     for batch in batches:
-        free = TRASH + 1 + sum(map(len, slots.values()))
-        before = dict(ends)
-        for node in batch.nodes:
-            own = np.arange(free, free + node.fresh, dtype=np.int32)
-            free += node.fresh
-            slots[node.number] = np.concatenate([slots[node.sibling][: node.shared], own]) if node.shared else own
-            paths[node.number] = () if node.parent < 0 else (*paths[node.parent], node.parent)
-            ends[node.number] = ends[node.parent] + len(node.ids)
-        plan = plan_batch(batch, Placed(slots, paths, ends), tile, rows)
+        work, fresh = work_of(batch.nodes, held.ends), arena.take(batch.tokens)
+        most = max(most, arena.slots - arena.free)
+        placed = held.with_batch(batch, fresh)
+        plan = plan_batch(batch, placed, ROWS["cuda"])
+        attention = TRITON.attention(plan.table, plan.rows, config.group).arrays
+        kept = placed.only(batch.keep)
+        arena.give_back([fresh, *held.slots.values()], kept.slots.values())
+        held = kept
         hosts.append(thread_time() - start)
-        work = work_of(batch.nodes, before)
-        most = max(most, free)
         padded, tokens = padded + plan.rows, tokens + plan.tokens
-        floors.append(roofline.seconds(work, plan.rows))
-        segments = plan.segments
-        tiles = np.repeat(np.arange(len(segments.tile_starts) - 1), np.diff(segments.tile_starts))
-        keys = np.bincount(tiles, weights=segments.segments[1])  # that each tile's programs go through
-        done, needed = _waves(keys, heads)
+        # Tiles that read the same keys find them in the cache: they come from memory once a batch.
+        work = replace(work, kv_read=len(plan.table.slots))
+        for dtype, roofline in rooflines.items():
+            floors[dtype].append(roofline.seconds(work, plan.rows))
+        tiles = np.repeat(np.arange(len(attention["tile_starts"]) - 1), np.diff(attention["tile_starts"]))
+        keys = np.bincount(tiles, weights=attention["lengths"])  # that each tile's programs go through
+        done, needed = _waves(keys, config.num_kv_heads)
         waves, used = waves + done, used + needed
-        slots = {number: slots[number] for number in batch.keep}
-        paths = {-1: (), **{number: paths[number] for number in batch.keep}}
-        ends = {-1: 0, **{number: ends[number] for number in batch.keep}}
         start = thread_time()
-    host, floor = sum(hosts), sum(floors)
-    return {
+    found = {
         "batches": len(hosts),
         "tokens": tokens,
         "padding": padded / tokens - 1,
         "wave_efficiency": used / waves,
         "most_slots": most,
-        "host_ms_a_batch": 1_000 * host / len(hosts),
-        "host_of_floor": host / floor,
-        "waits_of_floor": elapsed(hosts, floors, DeviceEngine.in_flight) / floor - 1,
+        "host_ms_a_batch": 1_000 * sum(hosts) / len(hosts),
     }
+    for dtype, seconds in floors.items():
+        took = elapsed(hosts, seconds, DeviceEngine.in_flight)
+        found[f"host_of_floor {dtype}"] = sum(hosts) / sum(seconds)
+        found[f"waits_of_floor {dtype}"] = took / sum(seconds) - 1
+        found[f"fresh_per_second {dtype}"] = tokens / took
+    return found
 
 
 def elapsed(hosts: Sequence[float], devices: Sequence[float], in_flight: int) -> float:
