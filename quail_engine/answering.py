@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from quail_engine.answers import truncated_key
 from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
-from quail_engine.calls import Question, Task
+from quail_engine.calls import Question, Reads, Task
 from quail_engine.cascade import Cascade, Links, expected, leaders_first, leaders_of, refuse, without_needless
-from quail_engine.deciding import Known, decided, derived, doubts, fitted, keep, recalled, unanswered, zero_shot
+from quail_engine.deciding import Known, decided, derived, doubts, fitted, keep, read_before, recalled, unanswered
 from quail_engine.decisions import Decision
 from quail_engine.errors import QuailError
 from quail_engine.lookups import Inquiry, Positions
@@ -176,7 +176,7 @@ class Answering:
         """The numbers that are known without asking about these rows."""
         since = self._terms.since
         if not question.labelled:
-            return zero_shot(model, keys, since, inquiry.features)
+            return read_before(model, keys, since, inquiry.reads)
         known = recalled(model, question, keys, since)
         if (rest := [key for key in keys if key not in known]) and (rule := self._rule(model, inquiry, question)):
             known |= derived(model, question, rule, rest, since, self._keeps)
@@ -220,7 +220,7 @@ class Answering:
         columns = [pa.array(texts, pa.string()) for texts in zip(*(row.inputs for row in question.labelled), strict=True)]
         rows = len(question.labelled)
         inquiry = Inquiry(question.zero_shot, model.name, "null", False, len(columns), rows, self._settings.missing_bytes)
-        inquiry.features = True
+        inquiry.reads = Reads.NUMBERS | Reads.FEATURES
         return inquiry, inquiry.meet(columns, rows)
 
     def _ask_labelled(self, model: Model, asked_for: Inquiry, question: Question) -> NDArray[np.float32]:
@@ -342,7 +342,7 @@ class Answering:
             if pending:
                 given = self._owner.awaited(place, self._stop_if_cancelled)
                 # What a rule decides, or comes with features, is more than the model's numbers: the store has it, if any.
-                plain = [p for p in pending if not (p.asked.question.labelled or p.asked.inquiry.features)]
+                plain = [p for p in pending if not p.asked.question.labelled and p.asked.reads is Reads.NUMBERS]
                 known = {p.key: given[p.key] for p in plain if p.key in given}
                 pending = self._take(pending, known)
                 yield Settled(answered=len(known))
@@ -398,7 +398,7 @@ class Answering:
             tally = self.tallies.of(asked.inquiry)
             tally.asked += len(pending)
             tally.failed += int(failed.sum())
-            settled |= keep(model, asked.base, asked.question, keys, numbers, tokens, self._terms.since)
+            settled |= keep(model, asked, keys, numbers, tokens, self._terms.since)
             if asked.rule:
                 numbers = decided(model, asked.question, asked.rule, keys, numbers, tokens, self._terms.since)
             asked.inquiry.settle([p.position for p in pending], numbers)

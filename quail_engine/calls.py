@@ -7,7 +7,7 @@ and equal arguments have one answer. An `AiCall` is one place in a statement whe
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, Flag, auto
 
 
 class Task(str, Enum):
@@ -16,6 +16,13 @@ class Task(str, Enum):
     JUDGE = "judge"  # is it true? one number: the margin, log-odds of TRUE
     CLASSIFY = "classify"  # which label? a number a label: its log-probability among the labels
     TAG = "tag"  # which labels apply? a number a label: the margin of "this label applies"
+
+
+class Reads(Flag):
+    """What is read of the model for an answer."""
+
+    NUMBERS = auto()  # those of the task; further labels cost tokens of their own
+    FEATURES = auto()  # hidden states before the answer begins, for decisions that are fitted to labelled rows
 
 
 class Kind(str, Enum):

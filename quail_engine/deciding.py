@@ -1,7 +1,8 @@
-"""Answers of questions with labelled rows: the model's zero-shot numbers, decided by a rule that is fitted to those rows.
+"""Answers of questions with labelled rows: what is read of the model, decided by a rule that is fitted to those rows.
 
-The zero-shot numbers are ordinary answers, shared with calls that have no labelled rows; what a rule makes of them is kept as
-an answer of its own, so that it is recalled without the rule. Features and rules are kept to fit again without asking.
+The zero-shot numbers are ordinary answers, shared with calls that have no labelled rows; where a rule needs none of them, rows
+are asked for their hidden features alone. What a rule makes of either is kept as an answer of its own, so that it is recalled
+without the rule. Features and rules are kept to fit again without asking.
 """
 
 from __future__ import annotations
@@ -11,56 +12,63 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quail_engine.answers import Answer, decided_key
-from quail_engine.calls import Question, Task
+from quail_engine.answers import Answer, decided_key, features_key
+from quail_engine.calls import Question, Reads, Task
 from quail_engine.decisions import Decision, TagRules, fit_rule, fit_tags
 from quail_engine.errors import EngineError
 from quail_engine.lookups import Inquiry
 from quail_engine.model import Model
-from quail_engine.pending import keys_of, length_of, tokenised
+from quail_engine.pending import Asked, keys_of, length_of, tokenised
 from quail_engine.waiting import PART_BYTES, PART_ROWS, Inputs, inputs_of
 
 Numbers = NDArray[np.float32]
 Known = dict[bytes, Sequence[float] | Numbers]
-"""Numbers by zero-shot answer key."""
+"""What was read, or decided, by zero-shot answer key."""
 
 _CHUNK = 1 << 12  # rows whose features are in memory at once
 
 
-def zero_shot(model: Model, keys: Sequence[bytes], since: int, features: bool) -> Known:
-    """What the store knows of these; with `features` followed by the row's features, and only where these are known, too."""
-    return {key: numbers for key, (numbers, _) in _zero_shot(model, keys, since, features)}
+def read_before(model: Model, keys: Sequence[bytes], since: int, reads: Reads) -> Known:
+    """What the store knows of these, where it knows all that is to be read: numbers, then features."""
+    return {key: numbers for key, (numbers, _) in _read_before(model, keys, since, reads)}
 
 
-def _zero_shot(
-    model: Model, keys: Sequence[bytes], since: int, features: bool
+def _read_before(
+    model: Model, keys: Sequence[bytes], since: int, reads: Reads
 ) -> Iterator[tuple[bytes, tuple[Sequence[float] | Numbers, int]]]:
-    """As `zero_shot`, with the request's tokens."""
-    answers = model.store.recall(keys, since)
-    found = model.features.recall(answers) if features else {}
-    for key, answer in answers.items():
-        if not features:
+    """As `read_before`, with the request's tokens."""
+    if Reads.FEATURES not in reads:
+        for key, answer in model.store.recall(keys, since).items():
             yield key, (answer.values, answer.tokens)
-        elif key in found:
-            yield key, (np.concatenate([answer.values, found[key]], dtype=np.float32), answer.tokens)
+        return
+    features = model.features.recall(keys)
+    answers = model.store.recall(list(features), since)
+    if Reads.NUMBERS not in reads:
+        alone = {features_key(key): key for key in features if key not in answers}
+        answers |= {alone[own]: answer for own, answer in model.store.recall(list(alone), since).items()}
+    for key, answer in answers.items():
+        numbers = answer.values if Reads.NUMBERS in reads else ()
+        yield key, (np.concatenate([numbers, features[key]], dtype=np.float32), answer.tokens)
 
 
 def keep(
-    model: Model, base: bytes, question: Question, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
+    model: Model, asked: Asked, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
 ) -> dict[bytes, tuple[float, ...]]:
-    """Keeps what the model gave under the question's key `base`, and gives it by key: rows of numbers, with features after them
-    or without, which are not given; none of a row that failed, which is NaN. `since`: as for `AnswerStore.remember`."""
-    width = len(question.labels) or 1
+    """Keeps what was read, a row an answer, and gives the numbers by key, where numbers were read. A row that failed is NaN,
+    and neither kept nor given. `since`: as for `AnswerStore.remember`."""
+    width = (len(asked.question.labels) or 1) if Reads.NUMBERS in asked.reads else 0
     answered = np.flatnonzero(~np.isnan(numbers[:, 0])).tolist()
     kept = [keys[row] for row in answered]
     answers = [
         Answer(values, tokens[row])
         for row, values in zip(answered, map(tuple, numbers[answered, :width].tolist()), strict=True)
     ]
-    model.store.remember(base, question.title, list(zip(kept, answers, strict=True)), model.name, model.engine.dtype, since)
-    if numbers.shape[1] > width:
+    if Reads.FEATURES in asked.reads:
         model.features.remember(kept, numbers[answered, width:])
-    return {key: answer.values for key, answer in zip(kept, answers, strict=True)}
+    base, own = (asked.base, kept) if width else (features_key(asked.base), list(map(features_key, kept)))
+    title, dtype = asked.question.title, model.engine.dtype
+    model.store.remember(base, title, list(zip(own, answers, strict=True)), model.name, dtype, since)
+    return {key: answer.values for key, answer in zip(kept, answers, strict=True) if width}
 
 
 def unanswered(model: Model, inquiries: Sequence[Inquiry], since: int) -> Iterator[tuple[Inputs, list[bytes]]]:
@@ -70,7 +78,9 @@ def unanswered(model: Model, inquiries: Sequence[Inquiry], since: int) -> Iterat
             for inputs in inputs_of(inquiry, part):
                 room = model.prompter.compile(inputs.question.zero_shot).room
                 keys = keys_of(model, inputs)
-                known = zero_shot(model, keys, since, inquiry.features)
+                known = read_before(model, keys, since, inquiry.reads)
+                if inputs.question.labelled:
+                    known |= read_before(model, keys, since, Reads.FEATURES)
                 fits = [length_of(ids) <= room for ids in tokenised(model, inputs)]
                 rows = [row for row, key in enumerate(keys) if fits[row] and key not in known]
                 yield inputs.take(rows), [keys[row] for row in rows]
@@ -87,7 +97,7 @@ def derived(model: Model, question: Question, rule: Decision, keys: Sequence[byt
     """The answers that follow from what the store knows, with no request."""
     known: Known = {}
     for start in range(0, len(keys), _CHUNK):
-        found = dict(_zero_shot(model, keys[start : start + _CHUNK], since, rule.needs_features))
+        found = dict(_read_before(model, keys[start : start + _CHUNK], since, rule.reads))
         if found:
             numbers = np.array([vector for vector, _ in found.values()], np.float32)
             tokens = [used for _, used in found.values()]
@@ -99,8 +109,8 @@ def derived(model: Model, question: Question, rule: Decision, keys: Sequence[byt
 def decided(
     model: Model, question: Question, rule: Decision, keys: Sequence[bytes], numbers: Numbers, tokens: Sequence[int], since: int
 ) -> Numbers:
-    """What the rule makes of rows of numbers (and features), kept as answers; a row of NaN failed, and is not kept. `since`: as
-    for `AnswerStore.remember`."""
+    """What the rule makes of rows of what it reads, kept as answers; a row of NaN failed, and is not kept. `since`: as for
+    `AnswerStore.remember`."""
     base = model.question_key(question)
     found = rule.decide(numbers)
     rows = zip(keys, map(tuple, found.tolist()), tokens, strict=True)

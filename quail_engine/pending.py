@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from quail_engine.answers import answer_keys
-from quail_engine.calls import Question
+from quail_engine.calls import Question, Reads, Task
 from quail_engine.decisions import Decision
 from quail_engine.lookups import Inquiry, digests_of
 from quail_engine.model import Model
@@ -35,7 +35,8 @@ class Asked:
     prompt: Prompt
     readout: Readout
     base: bytes  # key of the question as the model sees it, without labelled rows
-    rule: Decision | None  # what becomes of the numbers, where the question has labelled rows
+    rule: Decision | None  # what becomes of what is read, where the question has labelled rows
+    reads: Reads
 
 
 class Pending(NamedTuple):  # a named tuple: one is made for every row
@@ -56,7 +57,7 @@ def pending_of(
     leaders: Mapping[Inquiry, Inquiry] = MappingProxyType({}),
 ) -> list[Pending]:
     """The requests of a part of what waits, in its order; `rules` has those of questions with labelled rows, `leaders` which
-    question decides about which."""
+    question decides about which. Without its rule a question is asked what any rule would need at the least."""
     numbers, positions, keys, _, texts, labels = (column.to_pylist() for column in part.columns)
     ids = _ids(model, list(itertools.chain.from_iterable(texts)))
     questions: dict[tuple[int, str | None], Asked] = {}
@@ -101,16 +102,18 @@ def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Qu
     seen = question.zero_shot
     prompt = model.prompter.compile(seen)
     rule = rules.get(question)
-    features = inquiry.features or (rule is not None and rule.needs_features)
-    readout = with_features(prompt, seen) if features else prompt.readout
-    return Asked(inquiry, question, prompt, readout, model.question_key(seen), rule)
+    reads = rule.reads if rule else inquiry.reads
+    if question.labelled and not rule and question.task is Task.CLASSIFY:
+        reads = Reads.FEATURES
+    readout = with_features(prompt, seen, reads) if Reads.FEATURES in reads else prompt.readout
+    return Asked(inquiry, question, prompt, readout, model.question_key(seen), rule, reads)
 
 
-def with_features(prompt: Prompt, question: Question) -> FeatureReadout:
-    """What the prompt's own readout gives, and the hidden features."""
+def with_features(prompt: Prompt, question: Question, reads: Reads) -> FeatureReadout:
+    """The hidden features, after what the prompt's own readout gives where numbers are read, too."""
     head, *others = prompt.request([(_TEXT,)] * len(question.template.arguments)).segments
     tail = others[-1] if others and others[-1] != (_TEXT,) else ()
-    return FeatureReadout(prompt.readout, len(head), len(tail))
+    return FeatureReadout(prompt.readout if Reads.NUMBERS in reads else None, len(head), len(tail))
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from quail_engine.calls import Reads
 from quail_engine.decisions import Rule, decision_of, fit_rule, fit_tags
 from quail_engine.decisions.rule import RuleKind
 from quail_engine.decisions.softmax import fit, log_softmax, unfitted
@@ -44,7 +45,7 @@ def test_a_threshold_that_is_off_is_calibrated_and_noise_makes_no_head() -> None
     shifted = margins / 3 - 4  # everything leans to FALSE
     rule = fit_rule(np.hstack([shifted, noise]), labels, 1)
     assert rule.kind is RuleKind.PLATT
-    assert not rule.needs_features
+    assert rule.reads is Reads.NUMBERS
     assert rule.zero_shot_accuracy < 0.6
     new, _, new_labels = rows(2_000, seed=1)
     assert accuracy(rule, new / 3 - 4, new_labels) > 0.8
@@ -75,7 +76,8 @@ def test_classes_have_a_head_and_log_probabilities_that_sum_to_one() -> None:
     features[np.arange(240), labels] += 3
     rule = fit_rule(np.hstack([zero_shot, features])[:160], labels[:160], 5)
     assert rule.kind is RuleKind.HEAD
-    decided = rule.decide(np.hstack([zero_shot, features])[160:])
+    assert rule.reads is Reads.FEATURES, "labels' numbers that say nothing are not asked for"
+    decided = rule.decide(features[160:])
     assert np.abs(np.exp(decided.astype(np.float64)).sum(axis=1) - 1).max() < 1e-6
     assert (decided.argmax(axis=1) == labels[160:]).mean() > 0.8
     assert decided[:, 4].max() < np.log(0.2), "a label without a row is not impossible, and never likely"
@@ -126,10 +128,10 @@ def test_several_labels_are_decided_as_each_of_them_alone() -> None:
     several = fit_tags(numbers, applies)
     alone = [fit_rule(np.hstack([numbers[:, [i]], features]), applies[:, i], 1) for i in range(3)]
     assert [rule.kind for rule in alone] == [RuleKind.HEAD, RuleKind.ZERO_SHOT, RuleKind.PLATT]
-    assert several.needs_features
+    assert several.reads is Reads.NUMBERS | Reads.FEATURES
     decided = several.decide(numbers)
     for i, rule in enumerate(alone):
-        own = np.hstack([numbers[:, [i]], features]) if rule.needs_features else numbers[:, [i]]
+        own = np.hstack([numbers[:, [i]], features]) if Reads.FEATURES in rule.reads else numbers[:, [i]]
         assert decided[:, i].tobytes() == rule.decide(own)[:, 0].tobytes()
     assert decision_of(several.to_bytes()).decide(numbers).tobytes() == decided.tobytes()
     assert str(several).startswith(

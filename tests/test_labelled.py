@@ -215,6 +215,87 @@ def test_labels_have_a_head(con: Connection) -> None:
         assert max(weights, key=lambda pair: pair[1])[0] == label
 
 
+MANY = ["good", "bad", *(f"{team} matter {i}" for team in ("tax", "rent", "loan", "card", "pay") for i in range(9))]
+
+
+def chosen(rows: Sequence[tuple[str, bool]], labels: Sequence[str] = MANY) -> str:
+    named: list[tuple[str, object]] = [(text, labels[0] if answer else labels[1]) for text, answer in rows]
+    return f"AI_CLASSIFY(body, {list(labels)!r}, {{'examples': {literal(named)}}})"
+
+
+def test_rows_are_asked_for_no_label_where_the_decision_needs_none(con: Connection) -> None:
+    call = f"({chosen(labelled(64))} = 'good')"
+    (planned,) = con.explain(f"select {call} from reviews", format="json")
+    con.sql(f"select {call} from reviews where body = '{review(0, True)}'")
+    assert con.report.asked == 64 + 1
+    tokens = con.report.tokens_fresh
+    assert right(con, call) > 0.9
+    assert (con.report.asked, con.report.recalled) == (ROWS - 1, 1)
+    assert con.report.decided[0].endswith("; rows are asked for no label")
+    alone = con.report.tokens_fresh
+    # The prompt's head, which all rows share, is paid for in both statements.
+    assert 0 < tokens + alone - planned["estimate"]["tokens_fresh"]["value"] < alone, "EXPLAIN supposed no label of rows"
+    right(con, call)
+    assert (con.report.asked, con.report.recalled) == (0, ROWS)
+    right(con, f"({chosen([(review(1, False), False), *labelled(64)])} = 'good')")
+    assert con.report.asked == 1, "features of rows are not asked for again; the labels of a labelled row are"
+    con.sql(f"select AI_CLASSIFY(body, {MANY!r}) from reviews")
+    assert (con.report.asked, con.report.recalled) == (ROWS - 1, 1), "features are no label scores"
+    assert con.report.tokens_fresh - alone > 50 * ROWS, "which cost tokens a row"
+
+
+def test_label_scores_that_a_later_decision_needs_are_asked_for(con: Connection) -> None:
+    labels = ["film", "movie", "plot", "actor", "scene", "music"]
+    by_sentiment = [(text, answer) for text, answer in labelled(64)]
+    right(con, f"({chosen(by_sentiment, labels)} = 'film')")
+    assert con.report.decided[0].endswith("; rows are asked for no label")
+    # The model's own answer: the first label that occurs.
+    as_the_model = [(text, next(label for label in labels if label in text.split())) for text, _ in by_sentiment]
+    call = f"AI_CLASSIFY(body, {labels!r}, {{'examples': {literal(as_the_model)}}})"
+    con.sql(f"select {call} from reviews")
+    assert "zero-shot" in con.report.decided[0]
+    assert (con.report.asked, con.report.recalled) == (ROWS, 64)
+
+
+def test_numbers_with_features_serve_a_decision_that_reads_features_alone(con: Connection) -> None:
+    con.sql(f"create table known as select unnest({[text for text, _ in labelled(64)]!r}) as body")
+    con.sql(f"select {chosen(labelled(64))} from known")
+    assert (con.report.asked, con.report.recalled) == (64, 64), "labelled rows were asked for both"
+
+
+def test_a_refresh_asks_for_features_again(con: Connection) -> None:
+    call = f"select {chosen(labelled(64))} from reviews"
+    con.sql(call)
+    con._session.start_run()
+    con.sql(call, refresh=True)
+    assert con.report.asked == 64 + ROWS
+    con.sql(call, refresh=True)
+    assert con.report.asked == 0
+
+
+def test_features_and_label_scores_of_one_row_are_asked_beside_each_other(open_reviews: Callable[..., Connection]) -> None:
+    con = open_reviews(answers=None)
+    calls = [chosen(labelled(64)), f"AI_CLASSIFY(body, {MANY!r})"]
+    reports, results = {}, {}
+
+    def run(call: str) -> None:
+        cursor = con._connection.cursor()
+        reports[call] = con._session.execute(cursor, f"select body, {call} from reviews order by body")
+        results[call] = cursor.fetchall()
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [reports[call].asked for call in calls] == [64 + ROWS, ROWS]
+    alone = open_reviews(answers=None)
+    for call in calls:
+        assert alone.sql(f"select body, {call} as a from reviews order by body").column("a").to_pylist() == [
+            answer for _, answer in results[call]
+        ]
+
+
 def test_pairs_have_a_head(con: Connection) -> None:
     def pair(i: int) -> tuple[str, str]:
         return f"first{i} alpha", f"second{i} {'alpha' if i % 2 else 'omega'}"

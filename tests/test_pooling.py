@@ -14,7 +14,7 @@ import torch
 from reference.decoder import reference_model, write_tiny_folder
 
 from quail_engine.batching.forest import Schedule, joined, schedule
-from quail_engine.calls import Question, Task, Template
+from quail_engine.calls import Question, Reads, Task, Template
 from quail_engine.engine.base import Engine
 from quail_engine.engine.local.device_engine import DeviceEngine
 from quail_engine.engine.local.device_engine import load as load_device
@@ -28,7 +28,7 @@ LAYERS, WIDTH, HEAD, TAIL = 6, 64, 9, 4
 
 
 @dataclass(frozen=True)
-class Reads:
+class Fixed:
     suffixes: tuple[Ids, ...]
     rows: tuple[Ids, ...]
     reference: Reference = NO_REFERENCE
@@ -37,8 +37,8 @@ class Reads:
         raise AssertionError("the engine never answers")
 
 
-FEATURES = Reads(suffixes=((), (6, 7), (8,)), rows=((HIDDEN, HEAD, TAIL), (HIDDEN, HEAD, TAIL + 2), (1, 2)))
-MARGIN = Reads(suffixes=((),), rows=((1, 2),))
+FEATURES = Fixed(suffixes=((), (6, 7), (8,)), rows=((HIDDEN, HEAD, TAIL), (HIDDEN, HEAD, TAIL + 2), (1, 2)))
+MARGIN = Fixed(suffixes=((),), rows=((1, 2),))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_folder(tmp_path_factory.mktemp("models") / "model", "qwen2", num_layers=LAYERS)
 
 
-def requests_of(lengths: Sequence[int], readout: Reads = FEATURES, seed: int = 1) -> list[Request]:
+def requests_of(lengths: Sequence[int], readout: Fixed = FEATURES, seed: int = 1) -> list[Request]:
     """A head, texts of which many begin like the one before, and two questions about each; either ends in a tail."""
     rng = random.Random(seed)
 
@@ -114,9 +114,11 @@ def test_texts_end_where_the_words_behind_them_begin() -> None:
     question = Question(Task.JUDGE, Template(("Does ", 0, " imply ", 1, "?")))
     prompt = BytePrompter().compile(question)
     head, *_, cue = prompt.request(BytePrompter().encode(["first", "second"])).segments
-    readout = with_features(prompt, question)
-    assert readout.rows[0] == (HIDDEN, len(head), len(cue))
-    assert readout.suffixes[0] == ()
+    read = (HIDDEN, len(head), len(cue))
+    both = with_features(prompt, question, Reads.NUMBERS | Reads.FEATURES)
+    assert (both.suffixes, both.rows) == (((), *prompt.readout.suffixes), (read, *prompt.readout.rows))
+    alone = with_features(prompt, question, Reads.FEATURES)
+    assert (alone.suffixes, alone.rows) == (((),), (read,))
 
 
 def test_a_text_that_is_empty_has_no_end(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from quail_engine.answers.answer import Answer
 from quail_engine.answers.failures import Failure
-from quail_engine.answers.keys import answer_key, answer_keys, decided_key, question_key, truncated_key
+from quail_engine.answers.keys import answer_key, answer_keys, decided_key, features_key, question_key, truncated_key
 from quail_engine.answers.store import AnswerStore
 from quail_engine.answers.upkeep import CheckReport, QuestionStats, StoreStats
 
@@ -16,6 +16,7 @@ __all__ = [
     "answer_key",
     "answer_keys",
     "decided_key",
+    "features_key",
     "question_key",
     "truncated_key",
 ]

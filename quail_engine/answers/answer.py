@@ -9,5 +9,5 @@ from dataclasses import dataclass
 class Answer:
     """Numbers of one request. Failed requests have none and are never stored."""
 
-    values: tuple[float, ...]  # each exactly a float32: the margin for JUDGE, a number a label else
+    values: tuple[float, ...]  # each a float32: JUDGE's margin, a number a label, or none where only features were read
     tokens: int  # tokens of the request, had it been asked alone

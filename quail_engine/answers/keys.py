@@ -65,6 +65,11 @@ def decided_key(question_key: bytes, answer_key: bytes) -> bytes:
     return hashlib.sha256(b"decided" + question_key + answer_key).digest()
 
 
+def features_key(key: bytes) -> bytes:
+    """Key of a request for hidden features alone, from that of the answer; and the key of its question, from the question's."""
+    return hashlib.sha256(b"features" + key).digest()
+
+
 def answer_keys(question_key: bytes, columns: Sequence[Sequence[bytes]], rows: int) -> list[bytes]:
     """As `answer_key`, for `rows` rows at once; `columns` hold the arguments in UTF-8, one column an argument."""
     sha256 = hashlib.sha256

@@ -27,7 +27,7 @@ from quail_engine.answers.answer import Answer
 from quail_engine.answers.failures import Failure, FailureLog
 from quail_engine.answers.folder import Folder
 from quail_engine.answers.journal import Record, Writer
-from quail_engine.answers.keys import KEY_BYTES, truncated_key
+from quail_engine.answers.keys import KEY_BYTES, features_key, truncated_key
 from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
 from quail_engine.answers.shared import SharedStore
@@ -163,8 +163,9 @@ class AnswerStore:
         with self._reading():
             failures = FailureLog(self._folder.failures).read()
         keys = [key for failure in failures for key in failure.keys]
-        answered = self.recall([*keys, *map(truncated_key, keys)])
-        open_keys = {key for key in keys if key not in answered and truncated_key(key) not in answered}
+        ways = {key: (key, truncated_key(key), features_key(key), features_key(truncated_key(key))) for key in keys}
+        answered = self.recall([way for own in ways.values() for way in own])
+        open_keys = {key for key, own in ways.items() if answered.keys().isdisjoint(own)}
         left = [replace(failure, keys=tuple(filter(open_keys.__contains__, failure.keys))) for failure in failures]
         return [failure for failure in left if failure.keys]
 

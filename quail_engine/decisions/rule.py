@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from quail_engine.calls import Reads
 from quail_engine.decisions.softmax import Matrix, log_softmax
 
 Numbers = NDArray[np.float32]
@@ -39,8 +40,12 @@ class Rule:
     guessing: float  # accuracy of giving every one of these rows the most frequent answer
 
     @property
-    def needs_features(self) -> bool:
-        return self.kind is RuleKind.HEAD
+    def reads(self) -> Reads:
+        """What it decides from. Labels' numbers are not read to be multiplied by nothing; a single number is, since it costs no
+        token and answers calls without labelled rows."""
+        if self.kind is not RuleKind.HEAD:
+            return Reads.NUMBERS
+        return Reads.FEATURES if self.scale == 0 and len(self.bias) > 1 else Reads.NUMBERS | Reads.FEATURES
 
     @property
     def better_than_guessing(self) -> bool:
@@ -48,15 +53,16 @@ class Rule:
         return self.accuracy - 2 * self.error > self.guessing
 
     def decide(self, numbers: Numbers) -> Numbers:
-        """From rows of a model's numbers, each followed by its features where these are needed, to those of the answers.
+        """From rows of what the rule reads, numbers and then features, to the numbers of the answers.
 
         A row's bits depend on that row alone: sums are taken row by row, where a matrix product would group them otherwise
         for other numbers of rows. NaN stays NaN.
         """
         given = numbers.astype(np.float64)
         width = len(self.bias)
-        decided = self.scale * given[:, :width] + self.bias
-        features = np.ascontiguousarray(given[:, width:])
+        read = width if Reads.NUMBERS in self.reads else 0
+        decided = self.scale * given[:, :read] + self.bias if read else np.tile(self.bias, (len(given), 1))
+        features = np.ascontiguousarray(given[:, read:])
         for number, weights in enumerate(np.ascontiguousarray(self.weights.T)):
             if len(weights):
                 decided[:, number] += (features * weights).sum(axis=1)
@@ -67,7 +73,8 @@ class Rule:
         if self.kind is RuleKind.ZERO_SHOT:
             return f"zero-shot, {accuracy}, {guessing}: nothing fitted to {self.rows:,} labelled rows is better"
         zero_shot = f"zero-shot {self.zero_shot_accuracy:.2f}"
-        return f"{self.kind.value} fitted to {self.rows:,} labelled rows, {accuracy}; {zero_shot}, {guessing}"
+        told = f"{self.kind.value} fitted to {self.rows:,} labelled rows, {accuracy}; {zero_shot}, {guessing}"
+        return told if Reads.NUMBERS in self.reads else f"{told}; rows are asked for no label"
 
     def to_bytes(self) -> bytes:
         """For `from_bytes`, and the same for equal rules."""

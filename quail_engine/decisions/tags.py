@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quail_engine.calls import Reads
 from quail_engine.decisions.choose import fit_rule
 from quail_engine.decisions.rule import Numbers, Rule
 
@@ -25,15 +26,16 @@ class TagRules:
         return self.rules[0].rows
 
     @property
-    def needs_features(self) -> bool:
-        return any(rule.needs_features for rule in self.rules)
+    def reads(self) -> Reads:
+        """What it decides from; the margins always, which hardly ever all labels do without."""
+        return Reads.NUMBERS | (Reads.FEATURES if any(Reads.FEATURES in rule.reads for rule in self.rules) else Reads(0))
 
     def decide(self, numbers: Numbers) -> Numbers:
         """As `Rule.decide`; a row's features, where a label's rule needs them, follow the numbers of all labels."""
         labels = len(self.rules)
         features = numbers[:, labels:]
         decided = [
-            rule.decide(np.hstack([numbers[:, [i]], features]) if rule.needs_features else numbers[:, [i]])
+            rule.decide(np.hstack([numbers[:, [i]], features]) if Reads.FEATURES in rule.reads else numbers[:, [i]])
             for i, rule in enumerate(self.rules)
         ]
         return np.hstack(decided)

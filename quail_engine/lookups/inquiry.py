@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from quail_engine.calls import Question
+from quail_engine.calls import Question, Reads
 from quail_engine.errors import QuailError
 from quail_engine.lookups.digests import Digests, DigestTable, Positions, digests_of, distinct
 from quail_engine.lookups.spill import Spill
@@ -46,7 +46,7 @@ class Inquiry:
         self.width = width
         self.room = room
         self.max_error_ratio = 1.0  # of all calls that share this, the least
-        self.features = False  # whether the hidden features follow each answer's numbers: for who fits a decision to them
+        self.reads = Reads.NUMBERS  # of each answer; numbers before features
         self.numbers_each = 0  # of the answers that were settled
         self.asked = 0
         self.failed = 0

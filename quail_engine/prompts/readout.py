@@ -132,27 +132,28 @@ class TrieReadout:
 
 @dataclass(frozen=True)
 class FeatureReadout:
-    """What another readout gives, and after its numbers the hidden features at the cue, in float16 steps as they are stored."""
+    """Another readout's numbers, if one is given, and then hidden features at the cue, in float16 steps as they are stored."""
 
-    readout: Readout
+    readout: Readout | None
     head: int  # tokens of the prompt's first segment, which has no part in the features
     tail: int  # tokens behind the row's last text
 
     @property
     def suffixes(self) -> tuple[Ids, ...]:
-        return ((), *self.readout.suffixes)
+        return ((), *(self.readout.suffixes if self.readout else ()))
 
     @property
     def rows(self) -> tuple[Ids, ...]:
-        return ((HIDDEN, self.head, self.tail), *self.readout.rows)
+        return ((HIDDEN, self.head, self.tail), *(self.readout.rows if self.readout else ()))
 
     @property
     def reference(self) -> Reference:
-        return self.readout.reference
+        return self.readout.reference if self.readout else NO_REFERENCE
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         features, *others = logits
-        return np.concatenate([self.readout.answer(others), features.astype(np.float16)], axis=-1, dtype=np.float32)
+        numbers = [self.readout.answer(others)] if self.readout else []
+        return np.concatenate([*numbers, features.astype(np.float16)], axis=-1, dtype=np.float32)
 
 
 def _logsumexp(logits: Logits) -> Logits:
