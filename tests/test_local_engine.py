@@ -26,7 +26,7 @@ from quail_engine.engine.local import engine as engine_module
 from quail_engine.engine.local import throughput
 from quail_engine.engine.local.attention_kernel import flash_attention, reference_attention
 from quail_engine.engine.local.engine import LocalEngine, load
-from quail_engine.engine.local.linear import linear, packing_works
+from quail_engine.engine.local.linear import Widened, linear, packing_works, stacked
 from quail_engine.engine.local.rows import padded_rows
 from quail_engine.errors import EngineError, ModelError
 from quail_engine.prompts.request import Ids, Logits, Request
@@ -328,6 +328,16 @@ def test_the_batches_of_the_measurement_tell_the_costs_apart() -> None:
     for _ in range(20):  # times are a little off
         token, pair, prefix_pair, *_ = throughput._fitted(counts, seconds * draw.uniform(0.98, 1.02, len(seconds)))
         assert (token, pair, prefix_pair) == pytest.approx(costs[:3], rel=0.25)
+
+
+def test_a_widened_matrix_gives_the_bits_of_a_float32_one() -> None:
+    generator = torch.Generator().manual_seed(2)
+    upper, lower = (torch.randn(48, 32, generator=generator).bfloat16() for _ in range(2))
+    given, room = torch.randn(16, 32, generator=generator), torch.full((5_000,), float("nan"))
+    both, one = stacked([upper, lower], torch.float32, room), stacked([lower], torch.float32, room)
+    assert {type(both), type(one)} == {Widened}  # neither is held in float32
+    for product, parts in ((both, [upper, lower]), (one, [lower]), (both, [upper, lower])):
+        assert torch.equal(product(given), torch.nn.functional.linear(given, torch.cat(parts).float()))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -25,7 +25,7 @@ from typing import Protocol
 from quail_engine.engine.machine_files import path_of, recall, remember, version_of
 from quail_engine.roofline import Machine, ModelShape, Roofline, Work
 
-_FORMAT = 2
+_FORMAT = 3
 
 _PAST = 32
 """Batches that are remembered. Older ones are forgotten: libraries, clocks and machines change."""

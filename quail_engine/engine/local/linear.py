@@ -1,7 +1,8 @@
-"""Products with a model's matrices, laid out once as this processor's library reads them."""
+"""Products with a model's matrices, laid out once as this processor's library reads them, or widened as they are needed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -30,6 +31,36 @@ class Linear:
         if self.packed:
             return _packed_product(given, self.weight, self.bias)
         return F.linear(given, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class Widened:
+    """A matrix that stays in bfloat16 where the model's file is mapped, and is multiplied with in float32.
+
+    Writing it out in float32 takes as long as a product with some six rows. To keep it so takes memory that no other process
+    shares, and the system more time to give than all else when a model is loaded.
+    """
+
+    parts: tuple[Tensor, ...]  # bfloat16, one below the other [outputs, inputs]
+    room: Tensor  # fp32, of as many numbers or more; all matrices of a model use the same
+
+    dtype = torch.float32
+
+    def __call__(self, given: Tensor) -> Tensor:
+        """As `Linear`, with the same bits."""
+        weight = self.room[: sum(part.numel() for part in self.parts)].view(-1, given.shape[1])
+        start = 0
+        for part in self.parts:
+            weight[start : start + len(part)].copy_(part)
+            start += len(part)
+        return F.linear(given, weight)
+
+
+def stacked(parts: Sequence[Tensor], dtype: torch.dtype, room: Tensor) -> Linear | Widened:
+    """A product with matrices that stand one below the other. `room`: see `Widened`."""
+    if dtype == torch.float32 and all(part.dtype == torch.bfloat16 for part in parts):
+        return Widened(tuple(parts), room)
+    return linear(torch.cat([part.to(dtype) for part in parts]))
 
 
 def linear(weight: Tensor, bias: Tensor | None = None) -> Linear:

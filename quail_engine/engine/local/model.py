@@ -11,7 +11,7 @@ from torch import Tensor
 
 from quail_engine.engine.local.attention import KV, attend
 from quail_engine.engine.local.attention_kernel import AttentionKernel
-from quail_engine.engine.local.linear import Linear, linear
+from quail_engine.engine.local.linear import Linear, Widened, linear, stacked
 from quail_engine.engine.local.packing import Packing
 from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rope import pair_neighbours, rotate, rotations
@@ -27,8 +27,8 @@ class Layer:
     qk_norms: Tensor | None  # [2, head_dim], of query and of key heads; in neighbouring pairs
     attention_output: Linear  # [hidden, group · kv heads · head_dim]: columns in the order of `attend`
     mlp_norm: Tensor  # [hidden]
-    gate_up: Linear  # [2 · intermediate, hidden]
-    down: Linear  # [hidden, intermediate]
+    gate_up: Linear | Widened  # [2 · intermediate, hidden]
+    down: Linear | Widened  # [hidden, intermediate]
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Decoder:
 
 
 def build_decoder(checkpoint: Checkpoint, dtype: torch.dtype, kernel: AttentionKernel) -> Decoder:
-    """Copies the matrices into fused ones; the embedding and the head stay on disk. Raises ModelError for a missing tensor."""
+    """Fuses matrices, or leaves them where they are mapped, as embedding and head. Raises ModelError for a missing tensor."""
     config, tensor = checkpoint.config, checkpoint.tensor
     embedding = tensor("model.embed_tokens.weight")
+    room = room_for(config)
     return Decoder(
         config=config,
-        layers=tuple(_layer(checkpoint, f"model.layers.{number}.", dtype) for number in range(config.num_layers)),
+        layers=tuple(_layer(checkpoint, f"model.layers.{number}.", dtype, room) for number in range(config.num_layers)),
         embedding=embedding,
         head=embedding if config.tied_embeddings else tensor("lm_head.weight"),
         final_norm=tensor("model.norm.weight").float(),
@@ -57,7 +58,12 @@ def build_decoder(checkpoint: Checkpoint, dtype: torch.dtype, kernel: AttentionK
     )
 
 
-def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
+def room_for(config: Config) -> Tensor:
+    """Of the largest matrix that may be widened; untouched, it takes no memory."""
+    return torch.empty(2 * config.intermediate_size * config.hidden_size)
+
+
+def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype, room: Tensor) -> Layer:
     config = checkpoint.config
 
     def tensor(name: str) -> Tensor:
@@ -73,17 +79,9 @@ def _layer(checkpoint: Checkpoint, prefix: str, dtype: torch.dtype) -> Layer:
         qk_norms=paired_norms(checkpoint, prefix) if config.qk_norm else None,
         attention_output=linear(output.transpose(1, 2).reshape(config.hidden_size, -1).to(dtype)),
         mlp_norm=tensor("post_attention_layernorm.weight").float(),
-        gate_up=linear(_below(tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight"), dtype)),
-        down=linear(tensor("mlp.down_proj.weight").to(dtype, copy=True)),
+        gate_up=stacked([tensor("mlp.gate_proj.weight"), tensor("mlp.up_proj.weight")], dtype, room),
+        down=stacked([tensor("mlp.down_proj.weight")], dtype, room),
     )
-
-
-def _below(upper: Tensor, lower: Tensor, dtype: torch.dtype) -> Tensor:
-    """Two matrices as one, converted on the way: these are most of a model, and loading it is copying them."""
-    both = torch.empty(len(upper) + len(lower), upper.shape[1], dtype=dtype)
-    both[: len(upper)].copy_(upper)
-    both[len(upper) :].copy_(lower)
-    return both
 
 
 def fused_qkv(checkpoint: Checkpoint, prefix: str, kind: str) -> Tensor:

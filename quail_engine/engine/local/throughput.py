@@ -18,8 +18,8 @@ import torch.nn.functional as F
 
 from quail_engine.batching.batch import Batch, Node, Read, work_of
 from quail_engine.engine.local.attention_kernel import AttentionKernel
-from quail_engine.engine.local.linear import linear
-from quail_engine.engine.local.model import Decoder, Layer, forward
+from quail_engine.engine.local.linear import linear, stacked
+from quail_engine.engine.local.model import Decoder, Layer, forward, room_for
 from quail_engine.engine.local.packing import pack
 from quail_engine.engine.local.rope import rotations
 from quail_engine.engine.local.weights import Config
@@ -137,7 +137,7 @@ def _decoder(config: Config, kernel: AttentionKernel, dtype: torch.dtype) -> Dec
     def matrix(rows: int, columns: int) -> torch.Tensor:
         return torch.randn(rows, columns, generator=generator).mul_(columns**-0.5).to(dtype)
 
-    hidden, heads = config.hidden_size, config.num_heads * config.head_dim
+    hidden, heads, room = config.hidden_size, config.num_heads * config.head_dim, room_for(config)
     projected = heads + 2 * config.num_kv_heads * config.head_dim
     layer = Layer(
         attention_norm=torch.ones(hidden),
@@ -145,8 +145,8 @@ def _decoder(config: Config, kernel: AttentionKernel, dtype: torch.dtype) -> Dec
         qk_norms=torch.ones(2, config.head_dim) if config.qk_norm else None,
         attention_output=linear(matrix(hidden, heads)),
         mlp_norm=torch.ones(hidden),
-        gate_up=linear(matrix(2 * config.intermediate_size, hidden)),
-        down=linear(matrix(hidden, config.intermediate_size)),
+        gate_up=stacked([matrix(2 * config.intermediate_size, hidden).bfloat16()], dtype, room),
+        down=stacked([matrix(hidden, config.intermediate_size).bfloat16()], dtype, room),
     )
     embedding = matrix(1, hidden)
     rotation = rotations(torch.arange(small.context), config)
