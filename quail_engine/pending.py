@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from quail_engine.answers import answer_keys
+from quail_engine.arrow import numbers_of, of_numbers
 from quail_engine.calls import Question, Reads, Task
 from quail_engine.decisions import Decision
 from quail_engine.lookups import Inquiry, digests_of
@@ -86,11 +87,11 @@ def positions_of_leaders(inquiries: Sequence[Inquiry], part: pa.RecordBatch, lea
     """For each row of a part, where its text stands among those of the question that decides about its own; -1: nowhere."""
     if not leaders:
         return [-1] * len(part)
-    found, numbers = np.full(len(part), -1), part.column(0).to_numpy()
+    found, numbers = np.full(len(part), -1), numbers_of(part.column(0))
     for number, inquiry in enumerate(inquiries):
         if leader := leaders.get(inquiry):
             rows = np.flatnonzero(numbers == number)
-            texts = part.column(4).take(pa.array(rows)).flatten()
+            texts = part.column(4).take(of_numbers(rows)).flatten()
             assert len(texts) == len(rows), "only questions about one text wait for each other"
             found[rows] = leader.find(digests_of([texts], len(rows)))
     positions: list[int] = found.tolist()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import duckdb
 import pyarrow as pa
 
+from quail_engine.arrow import of_flags
 from quail_engine.errors import QuailError
 from quail_engine.first_rows import ask_first_rows
 from quail_engine.inquiries import Inquiries
@@ -245,6 +246,6 @@ class Resolver:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
         pairs = self._cursor.sql(step.source.sql).to_arrow_table()
         self._joined[step.ask.call] = len(pairs)
-        true = pairs.filter(pa.array(self._inquiries.true(step.ask.call, pairs, step.links)))
+        true = pairs.filter(of_flags(self._inquiries.true(step.ask.call, pairs, step.links)))
         self._listed.answered(step.ask.call, len(pairs), len(true))
         return true

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from quail_engine.answers.keys import KEY_BYTES
+from quail_engine.arrow import numbers_of, of_keys, of_numbers
 from quail_engine.calls import Question, Task
 from quail_engine.lookups import DigestTable, Inquiry, Positions, Spill, distinct, labels_of
 
@@ -58,7 +59,7 @@ class Inputs:
     @property
     def text_bytes(self) -> NDArray[np.int64]:
         """Bytes of each input's texts together."""
-        return sum((pc.binary_length(c).to_numpy() for c in self.columns), np.zeros(len(self), np.int64))
+        return sum((numbers_of(pc.binary_length(c)) for c in self.columns), np.zeros(len(self), np.int64))
 
     def texts(self) -> list[tuple[str, ...]]:
         return list(zip(*(column.to_pylist() for column in self.columns), strict=True)) if self.columns else [()] * len(self)
@@ -66,7 +67,7 @@ class Inputs:
     def take(self, rows: Sequence[int] | NDArray[Any]) -> Inputs:
         """Some of the inputs."""
         taken = np.asarray(rows, np.int64)
-        index = pa.array(taken)
+        index = of_numbers(taken)
         return replace(self, positions=self.positions[taken], columns=[column.take(index) for column in self.columns])
 
 
@@ -81,7 +82,7 @@ def inputs_of(inquiry: Inquiry, part: pa.RecordBatch) -> Iterator[Inputs]:
 
     Inputs whose labels are none come with a question that has no labels, and what stands there as one more text.
     """
-    positions, columns = part.column(0).to_numpy().astype(np.int64), part.columns[1:]
+    positions, columns = numbers_of(part.column(0)).astype(np.int64), part.columns[1:]
     question = inquiry.question
     if question.task is Task.JUDGE or question.labels:
         yield Inputs(inquiry, question, None, positions, columns)
@@ -120,14 +121,14 @@ class Waiting:
         self._asked.add(self._numbers[id(inputs.inquiry)])
         self._paired |= width > 1
         beside = (np.arange(count)[:, None] + count * np.arange(width)).reshape(-1)
-        texts = pa.concat_arrays(inputs.columns).take(pa.array(beside)) if width else pa.array([], pa.string())
+        texts = pa.concat_arrays(inputs.columns).take(of_numbers(beside)) if width else pa.nulls(0, pa.string())
         columns = [
-            pa.array(np.full(count, self._numbers[id(inputs.inquiry)], np.int32)),
-            pa.array(inputs.positions, pa.int32()),
-            pa.array(keys, pa.binary(KEY_BYTES)),
-            pa.array(np.full(count, inputs.question.anchor if width else -1, np.int8)),
-            pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), texts),
-            pa.array([inputs.labels] * count, pa.string()),
+            of_numbers(np.full(count, self._numbers[id(inputs.inquiry)], np.int32)),
+            of_numbers(inputs.positions.astype(np.int32)),
+            of_keys(keys, KEY_BYTES),
+            of_numbers(np.full(count, inputs.question.anchor if width else -1, np.int8)),
+            pa.ListArray.from_arrays(of_numbers(np.arange(count + 1, dtype=np.int32) * width), texts),
+            pa.nulls(count, pa.string()) if inputs.labels is None else pa.array([inputs.labels] * count, pa.string()),
         ]
         self._rows.append(pa.record_batch(columns, schema=_SCHEMA))
 

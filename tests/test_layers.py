@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-VOCABULARY = {"errors", "settings", "calls", "roofline"}
+VOCABULARY = {"errors", "settings", "calls", "roofline", "arrow"}
 
 # Package of quail_engine → the packages of ours that it may import, besides itself. `top` is every module that lies directly in
 # quail_engine and is no vocabulary: the session, the loop, the command line.

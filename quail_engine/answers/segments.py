@@ -21,6 +21,7 @@ from quail_engine.answers import files
 from quail_engine.answers.answer import Answer
 from quail_engine.answers.journal import Record
 from quail_engine.answers.keys import KEY_BYTES
+from quail_engine.arrow import numbers_of, of_keys
 
 VERSION = "1"
 VERSION_KEY = b"quail.answers.version"
@@ -145,7 +146,7 @@ class Segments:
         """The answers that lie in segments. Raises duckdb.Error where one cannot be read although its content is whole."""
         if not keys:
             return {}
-        wanted = pa.Array.from_buffers(pa.binary(KEY_BYTES), len(keys), [None, pa.py_buffer(b"".join(keys))])
+        wanted = of_keys(keys, KEY_BYTES)
         found = self.query(
             'select key, "values", tokens, epoch_us(time) as time from segments semi join wanted using (key)',
             wanted=pa.table({"key": wanted}),
@@ -201,7 +202,7 @@ def _stored(table: pa.Table) -> dict[bytes, Stored]:
     found: dict[bytes, Stored] = {}
     for batch in table.to_batches():
         keys, times, tokens = (batch[name].to_pylist() for name in ("key", "time", "tokens"))
-        ends = batch["values"].offsets.to_numpy().tolist()
+        ends = numbers_of(batch["values"].offsets).tolist()
         numbers = np.asarray(batch["values"].values).tolist()
         for i, key in enumerate(keys):
             stored = Stored(times[i], Answer(tuple(numbers[ends[i] : ends[i + 1]]), tokens[i]))

@@ -19,6 +19,7 @@ from quail_engine.answers.folder import Folder
 from quail_engine.answers.journal import Record, Writer
 from quail_engine.answers.keys import KEY_BYTES
 from quail_engine.answers.segments import Segments
+from quail_engine.arrow import of_keys
 
 MERGED_ANSWERS = 1 << 18  # answers of a segment after compaction, about 10 MB; building one takes some 200 MB
 STALE_SECONDS = 3_600.0  # a partial file this old belongs to no process that still writes it
@@ -85,7 +86,7 @@ def stats(folder: Folder, sealed: Segments) -> StoreStats:
 def count(folder: Folder, sealed: Segments, questions: Sequence[bytes]) -> int:
     """Answers to questions with these keys. Raises OSError, duckdb.Error."""
     records = [record for path in folder.journal_paths() for record in _read(path)[0]]
-    wanted = pa.table({"question": pa.array(questions, pa.binary(KEY_BYTES))})
+    wanted = pa.table({"question": of_keys(questions, KEY_BYTES)})
     found = sealed.query("select count(*) as n from segments semi join wanted using (question)", wanted=wanted)
     in_segments = found["n"][0].as_py() if found else 0
     return sum(len(record.keys) for record in records if record.question in questions) + int(in_segments)

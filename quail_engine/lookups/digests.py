@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from quail_engine.arrow import numbers_of
+
 DIGEST_BYTES = 16
 Digests = NDArray[np.uint64]
 """Digests as pairs of 64-bit numbers, shape (inputs, 2)."""
@@ -31,7 +33,7 @@ def digests_of(columns: Sequence[pa.Array], rows: int) -> Digests:
         return _hashed(columns[0].cast(pa.binary()).to_pylist())
     # The digest of digests: all are of one length, which keeps ('ab', '') and ('a', 'b') apart.
     encoded = [column.dictionary_encode() for column in columns]
-    parts = [_hashed(e.dictionary.cast(pa.binary()).to_pylist())[e.indices.to_numpy()] for e in encoded]
+    parts = [_hashed(e.dictionary.cast(pa.binary()).to_pylist())[numbers_of(e.indices)] for e in encoded]
     joined, step = np.hstack(parts).tobytes(), DIGEST_BYTES * len(columns)
     return _hashed([joined[at : at + step] for at in range(0, len(joined), step)])
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from quail_engine.arrow import numbers_of, of_flags, of_numbers
 from quail_engine.calls import Kind
 from quail_engine.lookups.digests import digests_of
 from quail_engine.lookups.statement import LookUp, look_up_of
@@ -90,7 +91,7 @@ def _open_function(*columns: pa.Array) -> pa.Array:
     digests = digests_of(canonical, pc.sum(shown).as_py() or 0)
     with found.inquiry.lock:
         unknown = ~found.inquiry.known(found.inquiry.find(digests))
-    return pc.replace_with_mask(shown, shown, pa.array(unknown))
+    return pc.replace_with_mask(shown, shown, of_flags(unknown))
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -99,7 +100,7 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _shown(guard: pa.Array, texts: Sequence[pa.Array]) -> pa.BooleanArray:
     """The rows on which SQL would look at the call: where its guard is TRUE and no argument is NULL."""
-    shown = pc.fill_null(guard, False)
+    shown = pc.and_kleene(guard, pc.is_valid(guard))
     for column in texts:
         shown = pc.and_(shown, pc.is_valid(column))
     return shown
@@ -114,7 +115,7 @@ def _look_up_chunk(look_up: LookUp, guard: pa.Array, columns: Sequence[pa.Array]
     inputs = len(distinct[0]) if distinct else min(1, len(codes))
     keys = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * inputs
     values = look_up.look_up(texts, None if look_up.group_width is None else keys, inputs, len(codes))
-    index = pc.replace_with_mask(pa.nulls(len(guard), pa.int32()), shown, pa.array(codes, pa.int32()))
+    index = pc.replace_with_mask(pa.nulls(len(guard), pa.int32()), shown, of_numbers(codes.astype(np.int32, copy=False)))
     return (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)
 
 
@@ -123,7 +124,7 @@ def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], lis
     if not columns:
         return np.zeros(rows, np.int32), []
     encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
-    indices = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in encoded]
+    indices = [numbers_of(column.indices).astype(np.int64) for column in encoded]
     if len(columns) == 1:
         return indices[0], [encoded[0].dictionary]
     codes = indices[0]
@@ -131,5 +132,5 @@ def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], lis
         # Numbered anew after each column, so that the product stays below rows times words.
         _, first, inverse = np.unique(codes * max(1, len(column.dictionary)) + index, return_index=True, return_inverse=True)
         codes = inverse.reshape(-1)
-    picked = [column.dictionary.take(pa.array(index[first])) for index, column in zip(indices, encoded, strict=True)]
+    picked = [column.dictionary.take(of_numbers(index[first])) for index, column in zip(indices, encoded, strict=True)]
     return codes, picked

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from quail_engine.arrow import of_numbers
 from quail_engine.calls import Question, Reads
 from quail_engine.errors import QuailError
 from quail_engine.lookups.digests import Digests, DigestTable, Positions, digests_of, distinct
@@ -98,8 +99,8 @@ class Inquiry:
         if end > len(self._places):
             self._places.resize(max(end, 2 * begin, 1 << 10), refcheck=False)
         self._places[begin:end] = _OPEN
-        rows = pa.array(first)
-        positions = pa.array(np.arange(begin, end, dtype=np.int32))
+        rows = of_numbers(first)
+        positions = of_numbers(np.arange(begin, end, dtype=np.int32))
         texts = [column.take(rows) for column in columns]
         try:
             self.missing.append(pa.record_batch([positions, *texts], schema=self.missing.schema))
@@ -122,8 +123,9 @@ class Inquiry:
         """Finds inputs by their texts, and notes those that were never noted. For callers outside of a running statement."""
         canonical = self.canonical(columns)
         digests = digests_of(canonical, rows)
-        new = pa.array(np.flatnonzero(self.find(digests) < 0))
-        self.note(digests[new], [column.take(new) for column in canonical])
+        new = np.flatnonzero(self.find(digests) < 0)
+        taken = of_numbers(new)
+        self.note(digests[new], [column.take(taken) for column in canonical])
         return self.find(digests)
 
     def settle(self, positions: Sequence[int] | Positions, numbers: Numbers | None) -> None:

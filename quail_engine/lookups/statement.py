@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from quail_engine.arrow import of_flags, of_numbers
 from quail_engine.calls import AiCall, Kind, Label
 from quail_engine.lookups.digests import Digests, Positions, digests_of
 from quail_engine.lookups.inquiry import Inquiry
@@ -87,7 +88,7 @@ class LookUp:
             else:
                 new = _NOTHING
             if len(new):
-                taken = pa.array(new)
+                taken = of_numbers(new)
                 self.inquiry.note(digests[new], [column.take(taken) for column in canonical])
             return self._values(positions, canonical)
 
@@ -132,7 +133,7 @@ class LookUp:
     def _values(self, positions: Positions, texts: Sequence[pa.Array]) -> pa.Array | list[Any]:
         if self.kind is Kind.FILTER:  # whole columns, because these are looked up by the million
             margins = self._margins(positions)
-            return pa.array(margins >= least_margin(self.threshold), mask=np.isnan(margins))
+            return of_flags(margins >= least_margin(self.threshold), ~np.isnan(margins))
         rows = np.flatnonzero(self.inquiry.known(positions))
         values: list[Any] = [None] * len(positions)
         if not len(rows):
@@ -153,7 +154,7 @@ class LookUp:
             return
         answered = rows[~np.isnan(self.inquiry.numbers(positions[rows], 1)[:, 0])]  # the labels of others may be none
         lists: dict[str, list[int]] = {}
-        for row, text in zip(answered.tolist(), texts[-1].take(pa.array(answered)).to_pylist(), strict=True):
+        for row, text in zip(answered.tolist(), texts[-1].take(of_numbers(answered)).to_pylist(), strict=True):
             lists.setdefault(text, []).append(row)
         for text, some in lists.items():
             yield labels_of(text), np.array(some)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from quail_engine.arrow import numbers_of, of_keys, of_numbers
 from quail_engine.errors import EngineError
 from quail_engine.prompts.prompter import Prompter
 from quail_engine.prompts.request import Ids
@@ -136,7 +137,8 @@ def _write(path: Path, ids: dict[bytes, Ids]) -> None:
     """Writes a file that appears whole or not at all, readable by its owner only."""
     ends = np.cumsum([0, *map(len, ids.values())], dtype=np.int32)
     column = np.fromiter(itertools.chain.from_iterable(ids.values()), np.uint32, int(ends[-1]))
-    batch = pa.record_batch([pa.array(ids, pa.binary(32)), pa.ListArray.from_arrays(ends, column)], schema=_SCHEMA)
+    columns = [of_keys(list(ids), 32), pa.ListArray.from_arrays(of_numbers(ends), of_numbers(column))]
+    batch = pa.record_batch(columns, schema=_SCHEMA)
     unfinished = path.with_suffix(".tmp")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
@@ -152,7 +154,7 @@ def _places(path: Path) -> dict[bytes, _Place]:
     places: dict[bytes, _Place] = {}
     for batch in table.to_batches():
         texts, ids = batch.columns
-        column, ends = ids.values.to_numpy(), ids.offsets.to_pylist()
+        column, ends = numbers_of(ids.values), ids.offsets.to_pylist()
         spans = itertools.pairwise(ends)
         places.update((text, _Place(column, *span)) for text, span in zip(texts.to_pylist(), spans, strict=True))
     return places
