@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rich.console import Console
-
 
 @dataclass(frozen=True)
 class Asking:
@@ -105,7 +103,6 @@ class Terminal:
     """Writes events to standard error: warnings, estimates, and at most a line every few seconds while a round runs."""
 
     def __init__(self, every_seconds: float = 5.0) -> None:
-        self._console = Console(file=sys.stderr, highlight=False)
         self._every = every_seconds
         self._last = time.monotonic()
 
@@ -114,4 +111,4 @@ class Terminal:
         if isinstance(event, Answered) and now - self._last < self._every:
             return
         self._last = now
-        self._console.print(f"quail: {event}", markup=False, soft_wrap=True)
+        sys.stderr.write(f"quail: {event}\n")
