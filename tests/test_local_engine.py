@@ -98,8 +98,15 @@ def assert_bits_never_change(engine: LocalEngine, requests: Sequence[Request], g
                     assert [vector.tobytes() for vector in found] == expected[request], (threads, budget, size)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-@pytest.mark.parametrize("name", TINY_MODELS)
+# bfloat16 is slow where the processor has no instructions for it: a model of each family in the default run.
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, "float32") for name in TINY_MODELS]
+    + [
+        pytest.param(name, "bfloat16", marks=() if name in ("llama tied", "qwen2 untied", "qwen3") else pytest.mark.slow)
+        for name in TINY_MODELS
+    ],
+)
 def test_no_bit_depends_on_batch_mates(name: str, dtype: str, tiny_folder: Callable[[str], Path]) -> None:
     rng = random.Random(5)
     requests = random_requests(6, [rng.randrange(1, 70) for _ in range(12)] + [530])
@@ -107,9 +114,9 @@ def test_no_bit_depends_on_batch_mates(name: str, dtype: str, tiny_folder: Calla
 
 
 def test_no_bit_depends_on_batch_mates_in_a_real_model(model_folder: Callable[[str], Path]) -> None:
-    requests = random_requests(7, [1, 2, 3, 5, 8, 9, 12, 15, 16, 17, 70], vocabulary=40_000)
+    requests = random_requests(7, [1, 3, 8, 16, 17, 70], vocabulary=40_000)
     # In the format that is taken here: bfloat16 is ten times slower where the processor has no instructions for it.
-    assert_bits_never_change(load(model_folder("smollm2-135m"), "auto", 2), requests, groups=[1, 2, 3, 7, 64])
+    assert_bits_never_change(load(model_folder("smollm2-135m"), "auto", 2), requests, groups=[1, 3, 64])
 
 
 def test_no_bit_depends_on_another_schedule_in_the_batch(tiny_folder: Callable[[str], Path]) -> None:

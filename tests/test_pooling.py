@@ -93,7 +93,9 @@ def test_features_equal_transformers(loaded: Callable[[Path], Engine], folder: P
             np.testing.assert_allclose(vector, torch.cat(wanted).numpy(), rtol=0, atol=2e-3)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "dtype", ["auto", pytest.param("bfloat16", marks=pytest.mark.slow), pytest.param("float32", marks=pytest.mark.slow)]
+)
 def test_no_bit_depends_on_budgets_batch_mates_and_threads(folder: Path, dtype: str) -> None:
     rng = random.Random(2)
     requests = requests_of([rng.randrange(1, 70) for _ in range(12)] + [530, 540])
