@@ -41,7 +41,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Adds look-ups and stubs to a database instance, once; outside any transaction."""
     try:  # listing an instance's functions takes twenty times as long
         create_function(connection, OPEN, _open_function, "BOOLEAN")
-    except duckdb.CatalogException:  # it has them
+    except (duckdb.CatalogException, duckdb.NotImplementedException):  # it has them, by another connection or by this one
         return
     for name, (sql_type, arrow_type) in _TYPES.items():
         create_function(connection, name, _look_up_function(arrow_type), sql_type)
