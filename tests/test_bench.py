@@ -45,7 +45,7 @@ def test_the_bench_of_devices_runs_on_the_cpu(tmp_path: Path, capsys: pytest.Cap
     count = Counter(line["part"] for line in lines)
     assert count == {"schedule": 6, "kernels": 1, "products": 4, "glue": 5, "attention": 6, "whole": 6}
     (kernels,) = [line for line in lines if line["part"] == "kernels"]
-    assert (kernels["about"], kernels["remarks"]) == ("plain torch", [])
+    assert (kernels["about"], kernels["remarks"], kernels["wrong"]) == ("plain torch", [], {})
     for schedule, whole in zip(
         [line for line in lines if line["part"] == "schedule"], [line for line in lines if line["part"] == "whole"], strict=True
     ):

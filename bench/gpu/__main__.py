@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,7 +28,8 @@ from bench.gpu.tables import tables
 from bench.gpu.workloads import WORKLOADS, requests_of
 from quail_engine.batching.forest import schedule
 from quail_engine.engine.local.device import find_device
-from quail_engine.engine.local.device_kernels import TORCH, by_sequences
+from quail_engine.engine.local.device_kernels import TORCH, TRITON, by_sequences
+from quail_engine.engine.local.kernel_check import disagreements
 from quail_engine.engine.local.kernel_choice import choose_kernels
 from quail_engine.engine.local.varlen import installed
 from quail_engine.engine.local.weights import Config
@@ -56,7 +58,14 @@ def lines(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def _model(config: Config, device: torch.device, fp8: bool, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     found = choose_kernels(config, torch.bfloat16, device, fp8)
     chosen = found.kernels
-    yield {"part": "kernels", "fp8": fp8, "about": found.about, "remarks": found.remarks}
+    others = {name: by_sequences(function) for name, function in installed(device, torch.bfloat16).items()}
+    own = TRITON if chosen.name == TRITON.name else TORCH
+    wrong = disagreements(own, config, torch.bfloat16, device, fp8)  # now, whatever is remembered
+    for name, attention in others.items():
+        alone = disagreements(replace(TORCH, attention=attention), config, torch.bfloat16, device, fp8=False)
+        if why := alone.get("attention"):
+            wrong[name] = why
+    yield {"part": "kernels", "fp8": fp8, "about": found.about, "remarks": found.remarks, "wrong": wrong}
     layer = 0.0
     for line in measure.products(config, device, options.rows, fp8, options.repeats):
         layer += line["seconds"]
@@ -65,8 +74,8 @@ def _model(config: Config, device: torch.device, fp8: bool, options: argparse.Na
     for line in measure.glue(config, chosen, device, options.rows, fp8, options.repeats):
         yield {"part": "glue", **line}
     engine = random_engine(config, device, fp8=fp8, token_budget=options.budget)
-    attentions = {chosen.name: chosen.attention, TORCH.name: TORCH.attention}
-    attentions |= {name: by_sequences(function) for name, function in installed(device, torch.bfloat16).items()}
+    attentions = {own.name: own.attention, TORCH.name: TORCH.attention}
+    attentions |= {name: attention for name, attention in others.items() if name not in wrong}
     for workload in WORKLOADS:
         requests = requests_of(workload, config.vocab_size, options.scale)
         first = next(schedule(requests, options.budget))

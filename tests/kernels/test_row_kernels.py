@@ -13,7 +13,7 @@ from quail_engine.engine.local.kernels.scatter_kv import scatter_kv, scatter_kv_
 from quail_engine.engine.local.kernels.swiglu import swiglu, swiglu_reference
 
 TYPES = [torch.float32, torch.float16]
-ROWS = [0, 1, 5]
+ROWS = [0, 5]
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
