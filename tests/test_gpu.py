@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ from reference.decoder import write_tiny_folder
 from reference.requests import TINY_MODELS, assert_like_reference, random_requests, score
 
 from quail_engine.batching.forest import schedule
-from quail_engine.engine.local import device_engine
+from quail_engine.engine import machine_files
+from quail_engine.engine.local import device_engine, kernel_choice
 from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TRITON
+from quail_engine.engine.local.device_kernels import TORCH, TRITON, by_sequences
 from quail_engine.engine.local.kernel_check import disagreements
+from quail_engine.engine.local.varlen import installed
 from quail_engine.engine.local.weights import open_checkpoint
 
 pytestmark = [
@@ -55,6 +58,27 @@ def test_every_kernel_agrees_with_plain_torch(name: str, fp8: bool, tmp_path: Pa
     if fp8 and torch.cuda.get_device_capability(device) < (8, 9):
         pytest.skip("this device has no fp8")
     assert not disagreements(TRITON, config, torch.bfloat16, device, fp8)
+
+
+@pytest.mark.parametrize("name", ["llama tied", "qwen3"])
+def test_attention_of_installed_libraries_agrees_with_plain_torch(name: str, tmp_path: Path) -> None:
+    architecture, changes = TINY_MODELS[name]
+    config = open_checkpoint(write_tiny_folder(tmp_path / "model", architecture, **{"head_dim": 64, **changes})).config
+    device = find_device("cuda")
+    found = installed(device, torch.bfloat16)
+    if not found:
+        pytest.skip("no library has attention for this device")
+    for function in found.values():
+        kernels = replace(TORCH, attention=by_sequences(function))
+        assert not disagreements(kernels, config, torch.bfloat16, device, fp8=False)
+
+
+def test_what_was_checked_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_files, "user_cache", lambda: tmp_path)
+    folder = write_tiny_folder(tmp_path / "model", "qwen3", head_dim=32)
+    first = load(folder, "bfloat16").device
+    monkeypatch.setattr(kernel_choice, "disagreements", lambda *args, **named: pytest.fail("checked again"))
+    assert load(folder, "bfloat16").device == first
 
 
 def test_nothing_waits_for_the_device(tmp_path: Path, request: pytest.FixtureRequest) -> None:
