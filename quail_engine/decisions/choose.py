@@ -9,7 +9,8 @@ other is better by more than one standard error of the difference, row by row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,11 @@ class _Rows:
     def some(self, chosen: NDArray[np.bool_]) -> _Rows:
         return _Rows(self.scores[chosen], self.features[chosen], self.labels[chosen])
 
+    @property
+    def rough(self) -> _Rows:
+        """In half the bits, and so half the time."""
+        return _Rows(self.scores.astype(np.float32), self.features.astype(np.float32), self.labels)
+
 
 _Parts = list[tuple[_Rows, _Rows]]
 """Of each fold, the rows that a fit sees, and those by which it is judged."""
@@ -126,19 +132,20 @@ def _candidates(rows: _Rows) -> list[_Candidate]:
 
 def _best_head(rows: _Rows, folds: NDArray[np.int64], parts: _Parts, platts: list[Parameters]) -> _Candidate:
     """Ridges are tried from the strongest on, each fit beginning at the one before, until the loss rises."""
-    best, fitted = None, [_shared(platt, _SHARE) for platt in platts]
+    best, starts, fitted = None, list[Parameters](), [_shared(platt, _SHARE) for platt in platts]
+    rough = [seen.rough for seen, _ in parts]
     for ridge in _RIDGES:
-        fitted = [_head(seen, ridge, start, _ROUGH) for (seen, _), start in zip(parts, fitted, strict=True)]
+        fitted = [_head(seen, ridge, start, _ROUGH) for seen, start in zip(rough, fitted, strict=True)]
         head = _judged(RuleKind.HEAD, rows, folds, parts, fitted, ridge, _SHARE)
         if best is not None and head.mean_loss > best.mean_loss:
             break
-        best = head
+        best, starts = head, fitted
     assert best, "there are ridges"
     heads = [best]
     for share in _OTHER_SHARES:
-        fitted = [
-            _head(seen, best.ridge, _shared(platt, share), _ROUGH) for (seen, _), platt in zip(parts, platts, strict=True)
-        ]
+        # The weights of one share are near those of another.
+        shared = [replace(_shared(platt, share), weights=start.weights) for platt, start in zip(platts, starts, strict=True)]
+        fitted = [_head(seen, best.ridge, start, _ROUGH) for seen, start in zip(rough, shared, strict=True)]
         heads.append(_judged(RuleKind.HEAD, rows, folds, parts, fitted, best.ridge, share))
     return min(heads, key=lambda head: head.mean_loss)
 
@@ -186,7 +193,12 @@ def _fitted(chosen: _Candidate, rows: _Rows) -> Parameters:
     if chosen.kind is RuleKind.ZERO_SHOT:
         return unfitted(rows.classes, rows.features.shape[1])
     platt = _platt(rows)
-    return platt if chosen.kind is RuleKind.PLATT else _head(rows, chosen.ridge, _shared(platt, chosen.share))
+    if chosen.kind is RuleKind.PLATT:
+        return platt
+    start, rough = _shared(platt, chosen.share), rows.rough
+    for ridge in itertools.takewhile(lambda ridge: ridge >= chosen.ridge, _RIDGES):
+        start = _head(rough, ridge, start, _ROUGH)
+    return _head(rows, chosen.ridge, start)
 
 
 def _simplest(kinds: list[_Candidate]) -> _Candidate:
