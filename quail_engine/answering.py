@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answers import truncated_key
+from quail_engine.asking_round import Behind, Round, Settled, by_text
 from quail_engine.batching.forest import count_work
 from quail_engine.budgets import Budgets, Spent
 from quail_engine.calls import Question, Reads, Task
@@ -27,8 +28,8 @@ from quail_engine.errors import QuailError
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
 from quail_engine.owner import Answers, Handed, Owner, Place, Values
-from quail_engine.pending import Pending, by_question, keys_of, length_of, pending_of, tokenised
-from quail_engine.progress import Answered, Asking, Listener, Warned
+from quail_engine.pending import Pending, by_question, keys_of, length_of, pending_of, segments_to_text, tokenised
+from quail_engine.progress import Asking, Listener, Warned
 from quail_engine.prompts.request import Logits
 from quail_engine.ratios import refuse_failures, refuse_overlong
 from quail_engine.settings import Settings
@@ -51,31 +52,6 @@ class Terms:
     since: int = 0  # answers older than this, in microseconds since 1970 UTC, are asked again
 
 
-@dataclass(frozen=True)
-class Settled:
-    """What a batch, or an answer that somebody else got, settled of a round."""
-
-    answered: int = 0  # requests
-    tokens: int = 0  # fresh ones
-    seconds: float = 0.0  # in the engine
-    needless: int = 0  # requests that are never asked
-
-
-@dataclass
-class Round:
-    """What is done for one model between two runs of the statement."""
-
-    place: Place  # at the engines
-    waiting: Waiting
-    cascade: Cascade  # which questions wait for which
-    repeats: Repeats | None  # None where no two inputs can be one request
-    recalled: int = 0
-    asked_again: int = 0  # of those that wait, those with an answer that a refresh does not take
-    refused: int = 0  # too long, where `on_overlong` is error
-    longest: int = 0  # of these, in tokens
-    room: int = 0  # tokens that would have fit
-
-
 class Answering:
     """Answers the inquiries of one statement, beside others: the engines' owner lets them share batches."""
 
@@ -92,15 +68,24 @@ class Answering:
         self.tallies = Tallies()
         self.rules: dict[Question, Decision] = {}  # what decided something in this statement
 
-    def answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade = MappingProxyType({})) -> None:
+    def answer(
+        self,
+        model: Model,
+        inquiries: Sequence[Inquiry],
+        cascade: Cascade = MappingProxyType({}),
+        behind: Behind | None = None,
+    ) -> None:
         """Settles every missing input: known numbers, or None for one that failed, was too long or is needless by `cascade`.
 
-        Raises BudgetError before anything is asked, EngineError when too many requests failed.
+        `behind` is told of the first inquiry's answers while the KV of their texts is held, so that all is asked that reads it;
+        not in a refresh, which says beforehand what it asks again. Raises BudgetError before anything is asked, EngineError
+        when too many requests failed.
         """
         in_order = leaders_first(inquiries, cascade)
         # One after the other where labelled rows differ: the zero-shot numbers that they share are asked once.
         for rows in dict.fromkeys(inquiry.question.labelled for inquiry in in_order):
-            self._answer(model, [inquiry for inquiry in in_order if inquiry.question.labelled == rows], cascade)
+            alike = [inquiry for inquiry in in_order if inquiry.question.labelled == rows]
+            self._answer(model, alike, cascade, None if self._terms.since else behind)
 
     def recall(self, model: Model, inquiry: Inquiry) -> int:
         """Settles missing inputs that the store knows, without asking about any; returns their number. The others stay missing.
@@ -117,24 +102,33 @@ class Answering:
                 recalled += len(inputs) - len(rest)
         return recalled
 
-    def _answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade) -> None:
+    def _answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade, behind: Behind | None) -> None:
         self._weigh_labelled(model, inquiries)
         with self._owner.place() as place, closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
-            round_ = Round(place, waiting, cascade, Repeats() if may_repeat(inquiries) else None)
-            for inquiry in inquiries:
-                with closing(inquiry.taken()) as missing:
-                    for part in missing.parts(PART_ROWS, PART_BYTES):
-                        self._stop_if_cancelled()
-                        for inputs in inputs_of(inquiry, part):
-                            self._sift(model, inputs, round_)
-                            self._keep_failures(model)
-            refuse_overlong(round_.refused, round_.longest, round_.room)
-            if len(waiting):
-                self._ask(model, inquiries, round_)
-            if round_.repeats:
-                round_.repeats.settle()
-        for inquiry in inquiries:
+            round_ = Round(place, waiting, cascade, Repeats() if may_repeat(inquiries) else None, behind)
+            self._run(model, inquiries, round_)
+        for inquiry in (*inquiries, *round_.asked_behind):
             refuse_failures(inquiry)
+
+    def _answer_behind(self, model: Model, round_: Round, held: int, inquiries: Sequence[Inquiry]) -> None:
+        """As `answer`, on the KV that a round holds of its requests' first `held` segments; a part of that round."""
+        with closing(Waiting(inquiries, self._settings.missing_bytes)) as waiting:
+            self._run(model, inquiries, Round(round_.place, waiting, {}, None, held=held, standing=round_.standing))
+        round_.asked_behind.update(inquiries)
+
+    def _run(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
+        for inquiry in inquiries:
+            with closing(inquiry.taken()) as missing:
+                for part in missing.parts(PART_ROWS, PART_BYTES):
+                    self._stop_if_cancelled()
+                    for inputs in inputs_of(inquiry, part):
+                        self._sift(model, inputs, round_)
+                        self._keep_failures(model)
+        refuse_overlong(round_.refused, round_.longest, round_.room)
+        if len(round_.waiting):
+            self._ask(model, inquiries, round_)
+        if round_.repeats:
+            round_.repeats.settle()
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled.is_set():
@@ -255,32 +249,50 @@ class Answering:
         return fitting, fitting_keys
 
     def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
-        requests = len(round_.waiting)
+        requests, standing = len(round_.waiting), round_.standing
         leaders = leaders_of(round_.cascade)
         parts = (pending_of(model, inquiries, part, self.rules, leaders) for part in round_.waiting.parts())
         first = next(parts)
-        estimate = self._estimate(model, first, requests, round_.recalled, round_.cascade)
+        estimate = self._estimate(model, first, requests, round_.recalled, round_.cascade, round_.held)
         self._warn_of_refresh(estimate, round_.asked_again)
         self._warn_of_layout(model, inquiries)
-        done, fresh, seconds, begun = 0, 0, 0.0, time.monotonic()
+        standing.requests, standing.recalled = standing.requests + requests, standing.recalled + round_.recalled
         with self._budgets.round(estimate) as expected:
-            self._listener(estimate)
+            if not round_.held:
+                self._listener(estimate)
             try:
                 for pending in itertools.chain([first], parts):
-                    with closing(self._prefill(model, pending, round_, expected)) as batches:
-                        for settled in batches:
-                            done, requests = done + settled.answered, requests - settled.needless
-                            fresh, seconds = fresh + settled.tokens, seconds + settled.seconds
-                            self._listener(Answered(done, requests, fresh, seconds, time.monotonic() - begun, round_.recalled))
-                            self._budgets.stop(done, requests)
+                    if round_.behind:
+                        self._ask_by_text(model, inquiries[0], pending, round_, expected)
+                    else:
+                        self._ask_part(model, pending, round_, expected)
             finally:
                 model.store.flush()
 
-    def _estimate(self, model: Model, sample: Sequence[Pending], requests: int, recalled: int, cascade: Cascade) -> Asking:
+    def _ask_by_text(self, model: Model, first: Inquiry, pending: Sequence[Pending], round_: Round, expected: Spent) -> None:
+        """Asks about as many texts as KV is held of, then what is asked behind them, and goes on to the next."""
+        assert round_.behind, "nothing reads what would be held"
+        held = segments_to_text(model, first.question)
+        for some in by_text(pending, held, self._owner.room(model)):
+            with round_.place.holding(model, held):
+                self._ask_part(model, some, round_, expected)
+                answered = np.array([p.position for p in some if p.asked.inquiry is first], np.int64)
+                round_.behind(answered, partial(self._answer_behind, model, round_, held))
+
+    def _ask_part(self, model: Model, pending: Sequence[Pending], round_: Round, expected: Spent) -> None:
+        standing = round_.standing
+        with closing(self._prefill(model, pending, round_, expected)) as batches:
+            for settled in batches:
+                self._listener(standing.add(settled))
+                self._budgets.stop(standing.done, standing.requests)
+
+    def _estimate(
+        self, model: Model, sample: Sequence[Pending], requests: int, recalled: int, cascade: Cascade, held: int = 0
+    ) -> Asking:
         """What the round will cost, by its first part; what another statement is asking costs nothing here."""
         taken = self._owner.taken([p.key for p in sample])
         ours = [p.request for p in expected(sample, cascade) if p.key not in taken]
-        work, roofline = count_work(ours) * (requests / len(sample)), model.engine.roofline
+        work, roofline = count_work(ours, held) * (requests / len(sample)), model.engine.roofline
         seconds = roofline.seconds(work, self._settings.token_budget)
         asked, measured = len(ours) * requests // len(sample), roofline.machine.measured
         counted = len(sample) == requests

@@ -12,13 +12,14 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quail_engine.answering import Answering, Round, Terms
+from quail_engine.answering import Answering, Terms
+from quail_engine.asking_round import Round
 from quail_engine.batching.forest import count_tokens, count_work
 from quail_engine.budgets import Budgets
 from quail_engine.calls import Question, Task, Template
@@ -27,7 +28,7 @@ from quail_engine.decisions import Decision
 from quail_engine.lookups import Inquiry, Positions
 from quail_engine.model import Model
 from quail_engine.owner import Owner
-from quail_engine.pending import pending_of, positions_of_leaders
+from quail_engine.pending import pending_of, positions_of_leaders, segments_to_text
 from quail_engine.plan import Alternative, Counted, Estimate, Figures, Layout, Source, Statistics, weakest
 from quail_engine.prompts.request import Request
 from quail_engine.resolve import QuestionCount
@@ -51,7 +52,9 @@ class Supposing(Answering):
     def __init__(self, settings: Settings, query: Query, asked_before: set[bytes]) -> None:
         """`asked_before`: keys that earlier statements of the same run will have asked by then; this statement's are added."""
         budgets = Budgets(settings, {})
-        super().__init__(settings, lambda event: None, threading.Event(), Owner(settings.token_budget), Terms(budgets))
+        super().__init__(
+            settings, lambda event: None, threading.Event(), Owner(settings.token_budget, settings.kv_bytes), Terms(budgets)
+        )
         known = Statistics.of(query).calls
         self._shares = {call.question: known[i].selectivity for i, call in enumerate(query.calls)}
         self._asked_before = asked_before
@@ -63,11 +66,11 @@ class Supposing(Answering):
         self._by_a_part: set[Inquiry] = set()  # whose tokens were counted of a part of their requests
         self._unfitted: set[Question] = set()  # whose labelled rows were counted
 
-    def answer(self, model: Model, inquiries: Sequence[Inquiry], cascade: Cascade = MappingProxyType({})) -> None:
+    def _run(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
         for inquiry in inquiries:
             self._reached[inquiry] = weakest(self._reached.get(inquiry, Source.MEASURED), self._weakest)
             self._rooflines[inquiry] = model.roofline
-        super().answer(model, inquiries, cascade)
+        super()._run(model, inquiries, round_)
 
     def share(self, inquiry: Inquiry) -> Estimate:
         """The share of inputs that are TRUE: a hint, else that of the answers that are known, else an assumption."""
@@ -140,11 +143,17 @@ class Supposing(Answering):
     def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
         """Counts what would be asked, its tokens by the first part of it, and supposes the answers."""
         requests, counted = len(round_.waiting), False
+        answered = [np.empty(0, np.int64)]  # of the first inquiry
         for part in round_.waiting.parts():
             rows = self._suppose_part(inquiries, part, round_.cascade)
             if not counted:
-                self._count_tokens(model, inquiries, part.take(pa.array(rows, pa.int64())), requests / len(part))
+                asked = part.take(pa.array(rows, pa.int64()))
+                self._count_tokens(model, inquiries, asked, requests / len(part), round_.held)
                 counted = True
+            answered.append(part.column(1).to_numpy()[part.column(0).to_numpy() == 0])
+        if round_.behind:
+            held = segments_to_text(model, inquiries[0].question)
+            round_.behind(np.concatenate(answered), partial(self._answer_behind, model, round_, held))
 
     def _suppose_part(self, inquiries: Sequence[Inquiry], part: pa.RecordBatch, cascade: Cascade) -> list[int]:
         """Supposes the answers of a part, those that others wait for first; returns the rows that would be asked."""
@@ -167,13 +176,13 @@ class Supposing(Answering):
             asked += rows
         return sorted(asked)
 
-    def _count_tokens(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, scale: float) -> None:
-        """Tokens of a round, from those of `part`, which is what is asked of one of `scale` equal ones."""
+    def _count_tokens(self, model: Model, inquiries: Sequence[Inquiry], part: pa.RecordBatch, scale: float, held: int) -> None:
+        """Tokens of a round, from those of `part`, which is asked of one of `scale` equal ones; `held` as in `Round`."""
         pending = pending_of(model, inquiries, part, self.rules)
         logical = Counter[Inquiry]()
         for p in pending:
             logical[p.asked.inquiry] += p.request.tokens
-        work, roofline = count_work([p.request for p in pending]) * scale, model.roofline
+        work, roofline = count_work([p.request for p in pending], held) * scale, model.roofline
         scaled = {inquiry: round(scale * tokens) for inquiry, tokens in logical.items()}
         seconds = roofline.seconds(work, self._settings.token_budget) if roofline else 0.0
         self.tallies.share_out(round(work.tokens), seconds, scaled)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from quail_engine.answering import Answering, Terms
+from quail_engine.asking_round import AskBehind, Behind
 from quail_engine.cascade import Follows
 from quail_engine.lookups import Inquiry, Positions, StatementLookUps, least_margin
 from quail_engine.model import Model
@@ -20,6 +23,10 @@ from quail_engine.progress import Listener
 from quail_engine.settings import Settings
 from quail_engine.sql import Query
 from quail_engine.tallies import Tally
+
+AskedBehind = Callable[[pa.Table, Callable[[int, pa.Table], NDArray[np.bool_]]], None]
+"""Told inputs of a condition that are TRUE while the KV of their texts is held, and a function for which inputs of another
+condition about the same texts it is TRUE: it asks on that KV."""
 
 
 @dataclass(frozen=True)
@@ -55,36 +62,56 @@ class Inquiries:
     def tally_of(self, inquiry: Inquiry) -> Tally:
         return self._answering.tallies.of(inquiry)
 
-    def answer(self, missing: Sequence[Inquiry], links: Sequence[Link] = ()) -> None:
-        """Has answered what is missing, but for what `links` make needless.
+    def answer(self, missing: Sequence[Inquiry], links: Sequence[Link] = (), behind: Behind | None = None) -> None:
+        """Has answered what is missing, but for what `links` make needless; `behind`: see `Answering.answer`.
 
         Raises BudgetError before anything is asked, EngineError when too many requests failed.
         """
         cascade = {self.look_ups.inquiry(call): self._follows(link) for link in links for call in link.calls}
         for name in dict.fromkeys(inquiry.model for inquiry in missing):
             inquiries = [inquiry for inquiry in missing if inquiry.model == name]
-            self._answering.answer(self.services.model(name), inquiries, cascade)
+            self._answering.answer(self.services.model(name), inquiries, cascade, behind)
 
     def _follows(self, link: Link) -> Follows:
         least = least_margin(self.look_ups.threshold(link.leader))
         return Follows(self.look_ups.inquiry(link.leader), least, link.negated, link.needs, link.share)
 
-    def true(self, call: int, inputs: pa.Table, links: Sequence[Link] = ()) -> NDArray[np.bool_]:
+    def true(
+        self, call: int, inputs: pa.Table, links: Sequence[Link] = (), behind: AskedBehind | None = None
+    ) -> NDArray[np.bool_]:
         """For which inputs of a condition, one column an argument, it is TRUE. What is not known is asked; so is that of calls
-        about the same inputs which wait for it by `links`."""
-        inquiries = [self.look_ups.inquiry(i) for i in (call, *(i for link in links for i in link.calls))]
-        batches = inputs.to_batches()
+        about the same inputs which wait for it by `links`.
 
-        def met() -> list[list[Positions]]:
-            return [[inquiry.meet(batch.columns, batch.num_rows) for batch in batches] for inquiry in inquiries]
+        `behind` is told the inputs for which it is TRUE, some texts' at a time, while the KV of these texts is held.
+        """
+        inquiry = self.look_ups.inquiry(call)
+        inquiries = [inquiry, *(self.look_ups.inquiry(i) for link in links for i in link.calls)]
+        positions = _met(inquiries, inputs)
 
-        positions = met()
+        def told(answered: Positions, ask: AskBehind) -> None:
+            assert behind, "nobody is to be told"
+            known = inquiry.known(positions)
+            here = _of_texts(inputs.column(inquiry.question.anchor), np.isin(positions, answered), known)
+            here[here] = self._is_true(call, positions[here])
+            behind(inputs.filter(pa.array(here)), partial(self._true_behind, ask))
+
         while waiting := [inquiry for inquiry in inquiries if inquiry.waits]:
-            self.answer(waiting, links)
-            positions = met()
-        least = least_margin(self.look_ups.threshold(call))
-        found = [np.empty(0, bool), *(inquiries[0].numbers(some, 1)[:, 0] >= least for some in positions[0])]
-        return np.concatenate(found)
+            self.answer(waiting, links, told if behind and waiting[0] is inquiry else None)
+            positions = _met(inquiries, inputs)
+        return self._is_true(call, positions)
+
+    def _true_behind(self, ask: AskBehind, call: int, inputs: pa.Table) -> NDArray[np.bool_]:
+        """As `true`, asked by `ask`."""
+        inquiry = self.look_ups.inquiry(call)
+        positions = _met([inquiry], inputs)
+        while inquiry.waits:
+            ask([inquiry])
+            positions = _met([inquiry], inputs)
+        return self._is_true(call, positions)
+
+    def _is_true(self, call: int, positions: Positions) -> NDArray[np.bool_]:
+        margins = self.look_ups.inquiry(call).numbers(positions, 1)[:, 0]
+        return np.asarray(margins >= least_margin(self.look_ups.threshold(call)))
 
     def remembered(self, call: int) -> tuple[int, int]:
         """Answers to a condition's question that earlier statements got, and those of them that are TRUE."""
@@ -144,3 +171,21 @@ class Inquiries:
 
     def close(self) -> None:
         self.look_ups.close()
+
+
+def _met(inquiries: Sequence[Inquiry], inputs: pa.Table) -> Positions:
+    """Has inquiries meet inputs; where the first one has them, row by row, -1 where it has no room yet."""
+    met = [np.empty(0, np.int64)]
+    for batch in inputs.to_batches():
+        found = [inquiry.meet(batch.columns, batch.num_rows) for inquiry in inquiries]
+        met.append(found[0])
+    return np.concatenate(met)
+
+
+def _of_texts(column: pa.ChunkedArray, answered: NDArray[np.bool_], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows of the texts of answered rows, as far as all rows of a text are known."""
+    codes = pc.dictionary_encode(column.combine_chunks()).indices.to_numpy()
+    of_text = np.zeros(len(codes), bool)
+    of_text[codes[answered]] = True
+    of_text[codes[~known]] = False
+    return np.asarray(of_text[codes], bool)

@@ -4,6 +4,8 @@ What is planned rests on assumptions about pairs, because which there are is not
 are answered. So once the next condition is a join, and others are left, a sample of the pairs that are left is asked each join
 of which nothing better is known: it is uniform, and the same whenever the pairs are. Then, and after every answer, the
 conditions that are left are put in the cheapest order by what is known by now.
+
+Conditions that read the KV of the one before them are asked with it, some texts at a time, so nothing comes between them.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class ListedConditions:
         self._cursor = cursor
         self._inquiries = inquiries
         self._asked = 0
+        self._same_text = {condition.call: condition.same_text for condition in plan.conditions}
         calls = [condition.call for condition in plan.conditions]
         open_ = "order_joins" not in inquiries.services.settings.disable_rules and ordered_freely(plan.query) is not None
         self._is_free = open_ and not supposed and not plan.statistics.were_asked(calls)
@@ -46,13 +49,19 @@ class ListedConditions:
         """What to ask next; the caller says what came of it before it goes on."""
         while self._asked < len(self.plan.asks):
             left = self._logical.conditions[self._asked :]
-            if self._is_free and len(left) > 1:
+            if self._is_free and len(left) > 1 and not self.plan.asks[self._asked].on_kv:
                 if isinstance(left[0], AiJoin):
                     self._sample([condition for condition in left if isinstance(condition, AiJoin)])
-                self._logical = order_joins(self._logical, self._asked)
+                self._logical = self._begun_anew(order_joins(self._logical, self._asked))
                 self.plan = self._lowered(self._logical)
             self._asked += 1
             yield self.plan.asks[self._asked - 1]
+
+    def _begun_anew(self, plan: LogicalPlan) -> LogicalPlan:
+        """The plan with what is asked next on no KV: that of what was asked before is dropped."""
+        first = plan.conditions[self._asked].call
+        kept = [replace(c, same_text=() if c.call == first else self._same_text[c.call]) for c in plan.conditions]
+        return replace(plan, conditions=tuple(kept))
 
     def answered(self, call: int, inputs: int, true: int) -> None:
         """Of a condition's inputs so many are TRUE."""

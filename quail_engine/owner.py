@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from quail_engine.batching.batch import Batch
-from quail_engine.batching.forest import Schedule, joined
+from quail_engine.batching.forest import Held, Schedule, joined
 from quail_engine.engine.base import Launched
 from quail_engine.errors import EngineError
 from quail_engine.model import Model
 from quail_engine.prompts.request import Logits, Request
 
 _LOOK_SECONDS = 0.1  # how often a statement that waits looks whether it was cancelled
-_LIVE_BATCHES = 2  # as many tokens as these have may wait with their KV for what their answers decide
+_LIVE_BATCHES = 2  # where no setting says it, as many tokens as these have may wait with their KV for what answers decide
 
 
 Values = tuple[float, ...]
@@ -50,12 +50,18 @@ class Handed:
     """A part of a statement's requests that the engine has not answered yet."""
 
     def __init__(
-        self, model: Model, requests: Sequence[Request], numbers: Iterator[int], after: Mapping[int, int], room: int
+        self,
+        model: Model,
+        requests: Sequence[Request],
+        numbers: Iterator[int],
+        after: Mapping[int, int],
+        room: int,
+        held: Held | None,
     ) -> None:
-        """`after`, `room`: as for `Schedule`."""
+        """`after`, `room`, `held`: as for `Schedule`."""
         self.model = model
-        self.schedule = Schedule(requests, numbers, after, room)
-        self.keep: frozenset[int] = frozenset()  # nodes whose KV its next piece reads
+        self.schedule = Schedule(requests, numbers, after, room, held)
+        self.keep = held.numbers if held else frozenset[int]()  # nodes whose KV its next piece reads
         self.served = False  # whether the model's last batch had a piece of it
         self.error: Exception | None = None
         self.unanswered = len(requests)
@@ -95,6 +101,26 @@ class Place:
         self.awaited: set[bytes] = set()  # keys that it would ask and somebody else is asking
         self.given: dict[bytes, Values] = {}  # what those were answered since
         self.handed: Handed | None = None
+        self._held: tuple[Model, Held] | None = None
+
+    @contextmanager
+    def holding(self, model: Model, segments: int) -> Iterator[None]:
+        """Until the end of the block the KV of so many first segments of what is handed in stays for what is handed in next."""
+        self._held = model, Held(segments)
+        try:
+            yield
+        finally:
+            self._held = None
+
+    def held(self, model: Model) -> Held | None:
+        return self._held[1] if self._held and self._held[0] is model else None
+
+    def keep(self, model: Model) -> frozenset[int] | None:
+        """Nodes whose KV it reads yet; None where it has nothing to do with that model."""
+        if self.handed and self.handed.model is model:
+            return self.handed.keep
+        held = self.held(model)
+        return held.numbers if held else None
 
 
 Pieces = list[tuple[Place, Handed, Batch]]
@@ -114,10 +140,12 @@ class Flight:
 class Owner:
     """Shares the engines among statements. Thread-safe; every wait lies in the thread of the statement that waits."""
 
-    def __init__(self, token_budget: int) -> None:
-        """`token_budget`: fresh tokens of a batch, whoever shares it."""
+    def __init__(self, token_budget: int, kv_bytes: int | None = None) -> None:
+        """`token_budget`: fresh tokens of a batch, whoever shares it. `kv_bytes`: of a statement's KV that waits for answers;
+        None: that of two batches."""
         assert token_budget > 0, "a batch needs room for a token"
         self._token_budget = token_budget
+        self._kv_bytes = kv_bytes
         self._changed = threading.Condition()
         self._places: list[Place] = []
         self._claimed: set[bytes] = set()
@@ -142,6 +170,12 @@ class Owner:
                 self._places.remove(place)
                 self._claimed -= place.claimed
                 self._changed.notify_all()
+
+    def room(self, model: Model) -> int:
+        """Tokens whose KV may wait for what answers decide."""
+        if self._kv_bytes is None:
+            return _LIVE_BATCHES * self._token_budget
+        return self._kv_bytes // model.engine.roofline.shape.kv_bytes
 
     def taken(self, keys: Sequence[bytes]) -> set[bytes]:
         """The keys that somebody is asking."""
@@ -190,7 +224,7 @@ class Owner:
 
         `after`: of requests that wait, the one whose answer decides whether they are asked; `decide` is to be told.
         """
-        handed = Handed(model, requests, self._numbers, after, _LIVE_BATCHES * self._token_budget)
+        handed = Handed(model, requests, self._numbers, after, self.room(model), place.held(model))
         with self._changed:
             place.handed = handed
         try:
@@ -335,7 +369,7 @@ class Owner:
         return pieces
 
     def _joined(self, model: Model, pieces: list[Batch]) -> Batch:
-        kept = [place.handed.keep for place in self._places if place.handed and place.handed.model is model]
+        kept = [keep for place in self._places if (keep := place.keep(model)) is not None]
         if len(pieces) == len(kept) == 1:
             return pieces[0]
         return joined(pieces, frozenset().union(*kept))

@@ -23,8 +23,8 @@ from quail_engine.prompts.readout import FeatureReadout
 from quail_engine.prompts.request import Ids, Readout, Request
 from quail_engine.waiting import Inputs, labelled
 
-_TEXT = -2
-"""Stands for a text's tokens; no token of a model, and not HIDDEN."""
+_TEXT, _OTHER = -2, -3
+"""Stand for the tokens of a text, and of others; no tokens of a model, and not HIDDEN."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,31 @@ def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:
     return map(ids.__getitem__, texts)
 
 
-def reading_of(model: Model, question: Question) -> Reading:
-    """How a question about one text reads it. What comes with labelled rows is asked apart from what comes with others."""
-    request = model.prompter.compile(question.zero_shot).request([(_TEXT,)])
+def reading_of(model: Model, question: Question) -> Reading | None:
+    """How a question reads the text that comes first, of a pair the anchor's; None where another text stands before it.
+
+    What comes with labelled rows is asked apart from what comes with others.
+    """
+    request = _marked(model, question)
     ids = tuple(itertools.chain.from_iterable(request.segments))
     place, words = ids.index(_TEXT), question.title
+    if _OTHER in ids[:place]:
+        return None
     tokens_a_byte = len(model.prompter.encode([words])[0]) / len(words.encode())
     before = model.name, question.labelled, ids[:place]
     return Reading(before, ids[place + 1 :], request.tokens - len(ids), tokens_a_byte)
+
+
+def segments_to_text(model: Model, question: Question) -> int:
+    """How many segments of a question's requests there are up to the text that comes first, with it."""
+    return next(place for place, ids in enumerate(_marked(model, question).segments, 1) if _TEXT in ids)
+
+
+def _marked(model: Model, question: Question) -> Request:
+    """A request whose texts are markers."""
+    texts = [(_OTHER,)] * len(question.template.arguments)
+    texts[question.anchor] = (_TEXT,)
+    return model.prompter.compile(question.zero_shot).request(texts)
 
 
 def keys_of(model: Model, inputs: Inputs) -> list[bytes]:

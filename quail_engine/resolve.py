@@ -7,12 +7,16 @@ user's transaction.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from quail_engine.arrow import of_flags
 from quail_engine.errors import QuailError
@@ -238,14 +242,30 @@ class Resolver:
             yield
         finally:
             for name in registered:
-                # In a transaction that an error has aborted nothing works but ROLLBACK, which takes the tables with it.
-                with suppress(duckdb.TransactionException):
-                    self._cursor.unregister(name)
+                self._unregister(name)
 
     def _ask(self, step: AskStep) -> pa.Table:
         """Lists the inputs, has them answered, and returns those that are TRUE."""
-        pairs = self._cursor.sql(step.source.sql).to_arrow_table()
-        self._joined[step.ask.call] = len(pairs)
-        true = pairs.filter(of_flags(self._inquiries.true(step.ask.call, pairs, step.links)))
-        self._listed.answered(step.ask.call, len(pairs), len(true))
+        inputs = self._cursor.sql(step.source.sql).to_arrow_table()
+        self._joined[step.ask.call] = len(inputs)
+        behind = partial(self._ask_behind, step) if step.behind else None
+        true = inputs.filter(of_flags(self._inquiries.true(step.ask.call, inputs, step.links, behind)))
+        self._listed.answered(step.ask.call, len(inputs), len(true))
         return true
+
+    def _ask_behind(self, step: AskStep, true: pa.Table, asked: Callable[[int, pa.Table], NDArray[np.bool_]]) -> None:
+        """Asks the steps behind one about some of its texts, of which these inputs are all that is TRUE. When it is its turn,
+        each step lists the same inputs among its own, and finds them answered."""
+        with ExitStack() as unregistered:
+            for before, after in pairwise([step, *step.behind]):
+                if not len(true):
+                    return
+                self._cursor.register(before.table.name, true)
+                unregistered.callback(self._unregister, before.table.name)
+                inputs = self._cursor.sql(after.source.sql).to_arrow_table()
+                true = inputs.filter(of_flags(asked(after.ask.call, inputs)))
+
+    def _unregister(self, name: str) -> None:
+        # In a transaction that an error has aborted nothing works but ROLLBACK, which takes the tables with it.
+        with suppress(duckdb.TransactionException):
+            self._cursor.unregister(name)

@@ -59,7 +59,7 @@ class Session:
         self._features = _feature_store(settings)
         self._models: dict[str, Model] = {}
         self._lock = threading.Lock()
-        self._owner = Owner(settings.token_budget)
+        self._owner = Owner(settings.token_budget, settings.kv_bytes)
         self.start_run()
 
     def start_run(self) -> None:

@@ -93,6 +93,7 @@ class Settings:
     max_missing_per_round: int = 20_000_000  # inputs that a round may note, some 50 bytes each; the rest waits for the next
     missing_bytes: int = 1 << 26  # bytes of noted texts in memory; what is more waits in a temporary file
     token_budget: int = 2_048  # fresh tokens a forward pass; with device: cuda the default is 8,192
+    kv_bytes: int | None = None  # of KV that waits for what answers decide, a text's at least; None: that of two token budgets
     sample: float = 1.0  # share of rows that dbt reads of relations with a `quail_key`; estimates are told for all, too
     sample_rows: int | None = None  # asked to learn which condition to ask first; None: 64 to 256, by the table; 0: none
     disable_rules: tuple[str, ...] = ()  # the planner's rules that are left out, by name
@@ -232,7 +233,7 @@ def _validate(settings: Settings) -> None:
     ):
         _number(settings, name, lowest, highest)
     _number(settings, "feature_bytes", 0, float("inf"), whole=True)
-    for name in ("token_budget", "cpu_threads", "max_missing_per_round", "missing_bytes"):
+    for name in ("token_budget", "kv_bytes", "cpu_threads", "max_missing_per_round", "missing_bytes"):
         if getattr(settings, name) is not None:
             _number(settings, name, 1, float("inf"), whole=True)
     if settings.sample_rows is not None:

@@ -17,6 +17,7 @@ from quail_engine.inquiries import Inquiries
 from quail_engine.pending import reading_of
 from quail_engine.plan import (
     AiFilter,
+    AiJoin,
     CallStatistics,
     ConjunctionStatistics,
     Estimate,
@@ -156,26 +157,31 @@ def _take_over(indexes: Sequence[int], inquiries: Inquiries, calls: list[CallSta
 def _look_at_prompts(
     query: Query, inquiries: Inquiries, calls: list[CallStatistics], conjunctions: Sequence[ConjunctionStatistics]
 ) -> None:
-    """Fills in `calls` how the prompts of conditions of one AND, or beside one join, read a text that several of them read."""
+    """Fills in `calls` how the prompts of conditions of one AND, or beside one join, read a text that several of them read: of
+    an AI join, its anchor."""
     groups = [
         [i for conjunct in conjunction.conjuncts for i in conjunct.calls]
         for conjunction, known in zip(query.conjunctions, conjunctions, strict=True)
         if known.rows is None or known.rows.value
     ]
-    groups.append([condition.call for condition in build(query).conditions if isinstance(condition, AiFilter)])
+    conditions = build(query).conditions
+    groups.append([condition.call for condition in conditions])
+    joins = {condition.call for condition in conditions if isinstance(condition, AiJoin)}
     for indexes in groups:
-        read = [(query.calls[i].arguments, inquiries.look_ups.inquiry(i).model) for i in indexes]
+        texts = [query.calls[i].arguments[query.calls[i].question.anchor :][:1] for i in indexes]
+        read = [(text, inquiries.look_ups.inquiry(i).model) for text, i in zip(texts, indexes, strict=True)]
         for i, text in zip(indexes, read, strict=True):
-            if read.count(text) > 1 and _reads_one_text(query, i):
+            if read.count(text) > 1 and _reads_texts(query, i, 2 if i in joins else 1):
                 model = inquiries.services.model(text[1])
                 calls[i] = replace(calls[i], reading=reading_of(model, query.calls[i].question))
 
 
-def _reads_one_text(query: Query, index: int) -> bool:
-    """Whether a call is about one text that is no other call's answer, on every row."""
+def _reads_texts(query: Query, index: int, number: int) -> bool:
+    """Whether a call is about so many texts that are no other call's answer, on every row, and always in the same order."""
     call = query.calls[index]
     nested = any(c is not call and c.start < call.end and call.start < c.end for c in query.calls)
-    return len(call.arguments) == 1 and not (call.labels_argument or call.group is not None or nested)
+    varies = call.labels_argument or call.group is not None or call.options.symmetric
+    return len(call.arguments) == number and not (varies or nested)
 
 
 def _has_choice(query: Query, conjunction: Conjunction) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference.min_tokens import min_tokens
 
 from quail_engine.batching.batch import Batch, Node, work_of
-from quail_engine.batching.forest import CHUNK_TOKENS, Schedule, TokenCount, count_tokens, count_work, schedule
+from quail_engine.batching.forest import CHUNK_TOKENS, Held, Schedule, TokenCount, count_tokens, count_work, schedule
 from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits, Reference, Request
 
 
@@ -245,6 +245,25 @@ def test_kv_that_waits_has_a_bound() -> None:
     assert schedule.cut(40).nodes == ()
     assert schedule.decide(1, followed=False) == [11]
     assert schedule.cut(40).tokens == 38
+
+
+def test_held_kv_is_read_by_the_next_schedule() -> None:
+    head, question, other = ids(5, 8, 4)
+    texts = [ids(700, first=1_000 * number)[0] for number in range(1, 5)]
+    numbers, held = itertools.count(), Held(2)
+    first = Schedule([Request((head, text, question), JUDGE) for text in texts[:3]], numbers, held=held)
+    begun = [first.cut(2_000), first.cut(2_000)]
+    assert sum(batch.tokens for batch in begun) == 5 + 3 * (700 + 8)
+    assert begun[-1].keep == held.numbers
+    assert sum(len(tokens) for _, tokens in held.nodes) == 5 + 3 * 700
+    asked = [Request((head, text, other), JUDGE) for text in texts[2:]]
+    second = Schedule(asked, numbers, held=Held(0, held.nodes))
+    assert second.tokens == 4 + 700 + 4
+    batch = second.cut(2_000)
+    assert {node.parent for node in batch.nodes} - {node.number for node in batch.nodes} <= held.numbers
+    assert len(batch.reads) == 2
+    assert count_work(asked, held=2).tokens == 2 * 4
+    assert count_work(asked, held=0).tokens == 5 + 2 * (700 + 4)
 
 
 def test_requests_share_what_they_begin_with() -> None:

@@ -100,9 +100,3 @@ def test_a_second_question_finds_the_documents_there() -> None:
     ]
     first, second = asking(PromptParts(one), length, [20]), asking(PromptParts(other), length, [20], resident=True)
     assert_same(first + second, count_work(both))
-
-
-def test_document_first_is_told_from_question_first() -> None:
-    assert PromptParts(LAYOUTS["document first"]).document_first
-    assert PromptParts(LAYOUTS["nothing in front"]).document_first
-    assert not PromptParts((5, 20, Slot(0))).document_first

@@ -10,7 +10,15 @@ import duckdb
 import numpy as np
 import pytest
 import torch
-from reference.requests import JUDGE, TINY_MODELS, assert_like_reference, random_requests, score, score_in_turn
+from reference.requests import (
+    JUDGE,
+    TINY_MODELS,
+    assert_like_reference,
+    random_requests,
+    score,
+    score_in_turn,
+    score_on_held_kv,
+)
 
 from quail_engine import Session, connect
 from quail_engine.batching.batch import Batch
@@ -62,6 +70,12 @@ def test_requests_that_waited_equal_transformers(tiny_folder: Callable[[str], Pa
     requests = random_requests(8, [40, 50, 45, 3, 530])
     found = score_in_turn(load(tiny_folder("llama tied")), requests, 60)
     assert_like_reference(tiny_folder("llama tied"), [requests[i] for i in found], list(found.values()), within=1e-3)
+
+
+def test_requests_on_held_kv_equal_transformers(tiny_folder: Callable[[str], Path]) -> None:
+    requests = random_requests(8, [40, 50, 45, 3, 530])
+    found = score_on_held_kv(load(tiny_folder("llama tied")), requests, 60)
+    assert_like_reference(tiny_folder("llama tied"), requests, found, within=1e-3)
 
 
 @pytest.mark.parametrize("name", ["llama untied", "qwen3"])

@@ -17,7 +17,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.decoder import TINY, write_tiny_folder
-from reference.requests import JUDGE, LABELS, TINY_MODELS, assert_like_reference, random_requests, score, score_in_turn
+from reference.requests import (
+    JUDGE,
+    LABELS,
+    TINY_MODELS,
+    assert_like_reference,
+    random_requests,
+    score,
+    score_in_turn,
+    score_on_held_kv,
+)
 
 from quail_engine.batching.batch import work_of
 from quail_engine.batching.forest import Schedule, joined, schedule
@@ -142,6 +151,14 @@ def test_a_request_that_waited_has_the_bits_of_one_alone(token_budget: int, tiny
     engine, requests = load(tiny_folder("llama tied"), "float32", 1), random_requests(8, [40, 50, 45, 3, 530])
     for number, parts in score_in_turn(engine, requests, token_budget).items():
         (alone,) = score(engine, [requests[number]])
+        assert [vector.tobytes() for vector in parts] == [vector.tobytes() for vector in alone]
+
+
+@pytest.mark.parametrize("token_budget", [60, 2_048])
+def test_a_request_on_held_kv_has_the_bits_of_one_alone(token_budget: int, tiny_folder: Callable[[str], Path]) -> None:
+    engine, requests = load(tiny_folder("llama tied"), "float32", 1), random_requests(8, [40, 50, 45, 3, 530])
+    for request, parts in zip(requests, score_on_held_kv(engine, requests, token_budget), strict=True):
+        (alone,) = score(engine, [request])
         assert [vector.tobytes() for vector in parts] == [vector.tobytes() for vector in alone]
 
 

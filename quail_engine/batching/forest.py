@@ -9,6 +9,8 @@ keys and values depend on nothing behind it, so the second node takes those of t
 
 A request may wait for the answer to another one that begins alike, as the second question about a text does. It joins the
 forest when that answer says so; until then the KV of the first one's path is kept, and so it costs what is its own.
+
+Nor need requests that begin alike be known at the same time: what they begin with may be `Held` from one schedule to the next.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import itertools
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from types import MappingProxyType
@@ -48,6 +50,7 @@ class _Forest:
     siblings: dict[int, tuple[int, int]]  # node → the sibling before it, and with how many equal tokens both begin
     reads: dict[int, list[tuple[Ids, int, int]]]  # node → (head rows, request, part)
     ends: dict[int, int]  # request → the node of its last segment
+    first: set[int]  # nodes of the requests' first segments, so many as was asked for
 
     @property
     def fresh(self) -> int:
@@ -66,6 +69,21 @@ class _Forest:
         return found[::-1]
 
 
+@dataclass
+class Held:
+    """KV that stays from one schedule to the next: that of the segments which requests of both begin with.
+
+    Whoever has the engine's batches composed keeps `numbers` in all of them, and lets go of this when nothing reads it again.
+    """
+
+    segments: int  # so many first ones of each request stay
+    nodes: dict[tuple[int, Ids], int] = field(default_factory=dict)  # number of a node, by that of its parent, and its tokens
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        return frozenset(self.nodes.values())
+
+
 class Schedule:
     """Requests on their way to the engine: what is left of their forest is cut off piece by piece.
 
@@ -80,19 +98,22 @@ class Schedule:
         numbers: Iterator[int],
         after: Mapping[int, int] = MappingProxyType({}),
         room: float = inf,
+        held: Held | None = None,
     ) -> None:
         """`numbers`: of nodes, ascending; schedules whose pieces share batches draw from one.
 
         `after`: requests that wait, each with the one that it waits for. `room`: tokens of live KV from which on nothing is cut
-        off but what waits no longer.
+        off but what waits no longer. `held`: what earlier schedules left and this one does; it is added to.
         """
         self._requests = requests
-        self._forest = forest = _grow(requests, after)
-        self._order = _depth_first(forest)
-        self._next = next(self._order, None)
+        self._held = held or Held(0)
+        self._forest = forest = _grow(requests, after, self._held.segments)
         self._given = [0] * len(forest.ids)  # numbers, by index in the forest
+        there = self._give_held()
+        self._order = (node for node in _depth_first(forest) if node not in there)
+        self._next = next(self._order, None)
         self._numbers = numbers
-        self._left = forest.fresh  # of what waits for nothing
+        self._left = forest.fresh - sum(map(forest.fresh_of, there))  # of what waits for nothing
         readouts = {id(request.readout): request.readout for request in requests}
         self._hidden = any(HIDDEN in rows for readout in readouts.values() for rows in readout.rows)
         self._followers: dict[int, list[int]] = {}
@@ -105,6 +126,20 @@ class Schedule:
         self._undecided: dict[int, int] = {}  # leaders that were cut off, with the node where they end
         self._ready: deque[int] = deque()  # nodes of requests that wait no longer
         self._room = room
+
+    def _give_held(self) -> set[int]:
+        """Numbers the nodes that were held; returns them."""
+        forest, found = self._forest, set[int]()
+        stack = [(ROOT, ROOT)]  # a node, and its number
+        while stack:
+            node, number = stack.pop()
+            for child in forest.children.get(node, ()) if self._held.nodes else ():
+                known = self._held.nodes.get((number, forest.ids[child]))
+                if known is not None and child not in forest.reads:
+                    self._given[child] = known
+                    found.add(child)
+                    stack.append((child, known))
+        return found
 
     @property
     def tokens(self) -> int:
@@ -148,11 +183,14 @@ class Schedule:
             sibling, shared = forest.siblings.get(index, (ROOT, 0))
             number = given[index] = next(self._numbers)
             parent = ROOT if parent == ROOT else given[parent]
+            if index in forest.first:
+                self._held.nodes[parent, ids] = number
             nodes.append(Node(number, parent, ids, given[sibling], shared) if shared else Node(number, parent, ids))
             if index in forest.reads:
                 reads += [Read(number, rows, request, part) for rows, request, part in forest.reads[index]]
             self._undecided |= dict.fromkeys(self._leaders.pop(index, ()), index)
-        return Batch(tuple(nodes), tuple(reads), keep=frozenset(given[node] for node in self._live()), hidden=self._hidden)
+        keep = self._held.numbers.union(given[node] for node in self._live())
+        return Batch(tuple(nodes), tuple(reads), keep, self._hidden)
 
     def _live(self) -> set[int]:
         """Nodes whose KV something needs that is to come, or may be."""
@@ -218,16 +256,23 @@ def count_tokens(requests: Sequence[Request]) -> TokenCount:
     return TokenCount(fresh=_grow(requests).fresh, logical=sum(request.tokens for request in requests))
 
 
-def count_work(requests: Sequence[Request]) -> Work:
-    """What `schedule` would have an engine do."""
-    forest = _grow(requests)
+def count_work(requests: Sequence[Request], held: int = 0) -> Work:
+    """What `schedule` would have an engine do. `held`: so many first segments of each request, whose KV is there."""
+    forest = _grow(requests, held=held)
     nodes = enumerate(zip(forest.ids, forest.parents, strict=True))
-    return work_of(Node(n, parent, ids, *forest.siblings.get(n, (ROOT, 0))) for n, (ids, parent) in nodes)
+    ends: dict[int, int] = {}
+    for node in sorted(forest.first):
+        ends[node] = ends.get(forest.parents[node], 0) + len(forest.ids[node])
+    fresh = ((n, parent, ids) for n, (ids, parent) in nodes if n not in forest.first)
+    return work_of((Node(n, parent, ids, *forest.siblings.get(n, (ROOT, 0))) for n, parent, ids in fresh), ends)
 
 
-def _grow(requests: Sequence[Request], without: Collection[int] = ()) -> _Forest:
-    """Merges the requests' paths from the root, but for those of some requests, by their numbers."""
-    forest = _Forest([], [], {}, {}, {}, {})
+def _grow(requests: Sequence[Request], without: Collection[int] = (), held: int = 0) -> _Forest:
+    """Merges the requests' paths from the root, but for those of some requests, by their numbers.
+
+    The nodes of so many first segments of each, `held`, are the forest's `first`, but never the last one, as that is read.
+    """
+    forest = _Forest([], [], {}, {}, {}, {}, set())
     known: dict[tuple[int, Ids], int] = {}
     # Requests in a row often begin with the very same segments and have one readout; these are not compared by content.
     before: tuple[Ids, ...] = ()
@@ -244,6 +289,8 @@ def _grow(requests: Sequence[Request], without: Collection[int] = ()) -> _Forest
         for segment in segments[depth:]:
             path.append(_place(forest, known, path[-1] if path else ROOT, segment))
         before = segments
+        if depth < held:
+            forest.first.update(*map(forest.path, path[:-1][:held]))
         if without:
             forest.ends[number] = path[-1]
         if request.readout is not readout:

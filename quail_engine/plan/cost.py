@@ -50,11 +50,6 @@ class PromptParts:
         """In the order in which they stand."""
         return tuple(dict.fromkeys(part.argument for part in self.parts if isinstance(part, Slot)))
 
-    @property
-    def document_first(self) -> bool:
-        """Whether nothing of the question stands before the first text, but a head that all questions have."""
-        return any(isinstance(part, Slot) for part in self.parts[:2])
-
 
 def levels(prompt: PromptParts, texts: Sequence[Length], resident: bool = False) -> tuple[Work, ...]:
     """What one combination of the first k texts costs, for k = 0, 1, …: what stands behind them and before the next text.

@@ -1,7 +1,7 @@
 """In which order to ask an abstract statement's conditions: dynamic programming over the sets of those that were asked.
 
 What is left to ask after a set of conditions does not depend on their order, but for the KV that is still there. So a state is
-a set, and the texts whose KV is kept; its candidates are what was spent on the way to it. A candidate is dropped only when
+a set, and the KV that the last one leaves; its candidates are what was spent on the way to it. A candidate is dropped only when
 another one of its state has spent no more in any way: tokens, pairs, KV written, KV read, forks. Only the candidates that asked
 everything are priced.
 """
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from math import inf
-from operator import add, le, or_
+from operator import add, le
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +28,7 @@ _BEAM = 1_000
 Price = Callable[[Work], float]
 
 _State = tuple[int, int]
-"""Conditions that were asked and texts whose KV is kept, as bits."""
+"""Conditions that were asked, as bits, and which KV the last one leaves; -1: none that another one reads."""
 
 _Spent = Sequence[float]
 """A Work's counts."""
@@ -56,10 +54,7 @@ def cheapest_order(instance: Instance, price: Price, asked: int = 0) -> Ordered:
     conditions = len(instance.conditions)
     assert conditions <= MOST_CONDITIONS, "too many conditions to number their sets"
     steps = _Steps(instance)
-    done, kept = 0, 0
-    for condition in range(asked):
-        done, kept = done | 1 << condition, steps.costs([done]).kept_after(condition, done, kept)
-    layer: dict[_State, list[_Candidate]] = {(done, kept): [_Candidate(Work().counts, tuple(range(asked)))]}
+    layer: dict[_State, list[_Candidate]] = {((1 << asked) - 1, -1): [_Candidate(Work().counts, tuple(range(asked)))]}
     for _ in range(conditions - asked):
         after: dict[_State, list[_Candidate]] = {}
         costs = steps.costs(sorted({done for done, _ in layer}))
@@ -67,7 +62,7 @@ def cheapest_order(instance: Instance, price: Price, asked: int = 0) -> Ordered:
             for condition in range(conditions):
                 if not done >> condition & 1:
                     spent = costs.of(condition, done, kept)
-                    state = (done | 1 << condition, costs.kept_after(condition, done, kept))
+                    state = (done | 1 << condition, steps.leads[condition])
                     known = after.setdefault(state, [])
                     for candidate in candidates:
                         _keep(known, _Candidate(tuple(map(add, candidate.spent, spent)), (*candidate.order, condition)))
@@ -79,11 +74,12 @@ def cheapest_order(instance: Instance, price: Price, asked: int = 0) -> Ordered:
 
 def price_of(instance: Instance, order: Iterable[int], price: Price, asked: int = 0) -> Ordered:
     """What a given order costs, without its first `asked` conditions."""
-    steps, done, kept, total = _Steps(instance), 0, 0, Work()
+    steps, done, kept, total = _Steps(instance), 0, -1, Work()
     for place, condition in enumerate(order):
-        costs = steps.costs([done])
-        total += Work(*costs.of(condition, done, kept)) if place >= asked else Work()
-        done, kept = done | 1 << condition, costs.kept_after(condition, done, kept)
+        if place >= asked:
+            total += Work(*steps.costs([done]).of(condition, done, kept))
+            kept = steps.leads[condition]
+        done |= 1 << condition
     return Ordered(tuple(order), total, price(total))
 
 
@@ -106,24 +102,16 @@ def _best(layer: dict[_State, list[_Candidate]], price: Price) -> dict[_State, l
 
 
 class _Steps:
-    """What does not change from set to set: the cost of a condition a text, and which texts' KV is worth keeping."""
+    """What does not change from set to set: the cost of a condition a text, and which conditions read the same KV."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.works = [[self._levels(condition, resident) for condition in instance.conditions] for resident in (False, True)]
-        leads = [condition.prompt.document_first and instance.keeps_kv for condition in instance.conditions]
-        # The text that a condition puts first, as a bit; none where the layout does not share it.
-        self._needed: dict[int, int] = {}
-        self.leads = [leads[n] << condition.texts[0] for n, condition in enumerate(instance.conditions)]
+        leading = [condition.leading for condition in instance.conditions]
+        self.leads = [-1 if lead is None or leading.count(lead) == 1 else leading.index(lead) for lead in leading]
 
     def costs(self, asked: Sequence[int]) -> _Costs:
         return _Costs(self, asked)
-
-    def needed(self, asked: int) -> int:
-        """Texts that conditions which are left put first."""
-        if asked not in self._needed:
-            self._needed[asked] = reduce(or_, (lead for n, lead in enumerate(self.leads) if not asked >> n & 1), 0)
-        return self._needed[asked]
 
     def _levels(self, condition: Condition, resident: bool) -> Counts:
         """[kinds of work, texts]."""
@@ -141,26 +129,11 @@ class _Costs:
         survival = Survival(steps.instance, np.array(asked, dtype=np.int64))
         inputs = [survival.inputs(condition) for condition in range(len(steps.instance.conditions))]
         counts = [np.vstack([np.ones_like(found[0]), *found]) for found in inputs]
-        resident = (False, True) if steps.instance.keeps_kv else (False,)
+        resident = (False, True) if max(steps.leads) >= 0 else (False,)
         self._spent: list[list[list[_Spent]]] = [
             [(work @ count).T.tolist() for work, count in zip(steps.works[there], counts, strict=True)] for there in resident
         ]
-        texts = enumerate(steps.instance.texts) if steps.instance.kv_room < inf else ()
-        self._tokens = [(survival.texts(number) * text.length.mean).tolist() for number, text in texts]
 
     def of(self, condition: int, asked: int, kept: int) -> _Spent:
-        there = bool(kept & self._steps.leads[condition])
+        there = kept >= 0 and kept == self._steps.leads[condition]
         return self._spent[there][condition][self._places[asked]]
-
-    def kept_after(self, condition: int, asked: int, kept: int) -> int:
-        """The texts whose KV stays for the conditions that are left: all, or the shortest for which there is room."""
-        staying = kept | self._steps.leads[condition]
-        if staying:
-            staying &= self._steps.needed(asked | 1 << condition)
-        if not staying or not self._tokens:
-            return staying
-        room, place, fitting = self._steps.instance.kv_room, self._places[asked], 0
-        for tokens, text in sorted((tokens[place], text) for text, tokens in enumerate(self._tokens) if staying >> text & 1):
-            if tokens <= room:
-                fitting, room = fitting | 1 << text, room - tokens
-        return fitting

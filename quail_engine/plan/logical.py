@@ -18,7 +18,7 @@ class AiFilter:
 
     call: int  # index of the call in the query
     space: PairSpace  # where its inputs come from
-    same_text: tuple[int, ...] = ()  # calls of filters on the same text: right behind one of them it is asked on its KV
+    same_text: tuple[int, ...] = ()  # calls of other conditions: right behind one of them it is asked on the KV of its text
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class AiJoin:
     call: int
     space: PairSpace
     anchor: int | None = None  # argument whose text is prefilled once for all its partners; None: pairs in any order
+    same_text: tuple[int, ...] = ()  # as of a filter, its anchor being the text
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,22 @@ class LogicalPlan:
 
     def call(self, index: int) -> AiCall:
         return self.query.calls[index]
+
+    def leading(self, condition: AiFilter | AiJoin) -> object | None:
+        """What a condition's prompts begin with: the text that comes first, and all that stands before it. Asked right behind a
+        condition of the same rows where this is equal, it reads the KV of that one's texts. None where it reads no other's.
+        """
+        call, reading = self.call(condition.call), self.statistics.calls[condition.call].reading
+        if reading is None or call.options.order == "as_written":
+            return None
+        joins = sum(isinstance(other, AiJoin) for other in self.conditions)
+        if isinstance(condition, AiJoin):
+            if call.question.labelled:  # more than answers is read there
+                return None
+        elif [other.question for other in self.query.calls].count(call.question) > 1:
+            return None  # that call may need an answer that this one does not
+        # Of several joins a sample tells which comes first, once the filters are answered.
+        return call.arguments[call.question.anchor], reading.before, isinstance(condition, AiJoin) and joins > 1
 
     def request_bytes(self, index: int) -> float:
         """Bytes of a request of a call: its texts, and the question around them."""

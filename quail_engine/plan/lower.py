@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, takewhile
 
 from quail_engine.plan.logical import AiFilter, AiJoin, LogicalPlan
 from quail_engine.plan.physical import AnswerTable, Ask, AskStep, Believed, FirstRows, PhysicalPlan, Rounds, RunSql
@@ -24,6 +25,7 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
         on_kv = number > 0 and _on_kv(plan.conditions[number - 1], condition)
         steps.append(AskStep(source, Ask(condition.call, anchor), table, () if on_kv else links, on_kv))
         tables[condition.call] = table.name
+    steps = [_leading(plan, steps, number) for number in range(len(steps))]
     levels = 1 + max((plan.call(i).level for i in plan.rest.calls), default=-1)
     first = FirstRows(plan.stop, _believed(plan, plan.stop) if plan.stop_is_free else ()) if plan.stop else None
     rounds = Rounds(plan.rest.calls, levels, plan.rest.orders, plan.rest.together, plan.statistics.sampled(plan.query))
@@ -31,14 +33,21 @@ def lower(plan: LogicalPlan, table_prefix: str) -> PhysicalPlan:
 
 
 def _on_kv(before: AiFilter | AiJoin, condition: AiFilter | AiJoin) -> bool:
-    return isinstance(condition, AiFilter) and before.call in condition.same_text
+    return before.call in condition.same_text
+
+
+def _leading(plan: LogicalPlan, steps: Sequence[AskStep], number: int) -> AskStep:
+    """A step with those that are asked behind it. Filters alone need nothing but links: their inputs are the same texts."""
+    behind = tuple(takewhile(lambda step: step.on_kv, steps[number + 1 :]))
+    joins = [isinstance(condition, AiJoin) for condition in plan.conditions[number : number + 1 + len(behind)]]
+    return replace(steps[number], behind=behind) if any(joins) and not steps[number].on_kv else steps[number]
 
 
 def _links(plan: LogicalPlan, conditions: Sequence[AiFilter | AiJoin]) -> Iterator[Link]:
     """What is asked with the first of some conditions, each where the one before it is TRUE."""
     share = 1.0
     for before, condition in pairwise(conditions):
-        if not _on_kv(before, condition):
+        if not _on_kv(before, condition) or isinstance(before, AiJoin) or isinstance(condition, AiJoin):
             return
         share *= plan.statistics.calls[before.call].selectivity.value
         yield Link(before.call, False, Passes.TRUE, (condition.call,), share)

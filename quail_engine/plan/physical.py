@@ -39,6 +39,7 @@ class AskStep:
     table: AnswerTable
     links: tuple[Link, ...] = ()  # the steps after it that are asked with it, each where those before are TRUE, on their KV
     on_kv: bool = False  # it is asked with a step before it
+    behind: tuple[AskStep, ...] = ()  # the steps after it that are asked about some texts at a time, while their KV is held
 
 
 @dataclass(frozen=True)

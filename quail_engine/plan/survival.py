@@ -44,6 +44,7 @@ class Condition:
     texts: tuple[int, ...]  # one a relation, in the prompt's order: of a join the anchor's and the partner's
     selectivity: float
     pairs: float = 0.0  # of a join: pairs before anything is asked
+    leading: object = None  # what its prompts begin with: right behind a condition with an equal one it reads that KV
     matched: tuple[float, float] | None = None  # share of rows of either side with a TRUE pair; None: by chance
 
 
@@ -53,8 +54,6 @@ class Instance:
     texts: tuple[Text, ...]
     conditions: tuple[Condition, ...]
     links: tuple[Link, ...] = ()
-    keeps_kv: bool = False  # whether a text's KV stays for the conditions after the one that prefilled it
-    kv_room: float = float("inf")  # tokens whose KV can stay
 
     def relations(self, condition: int) -> tuple[int, ...]:
         return tuple(self.texts[text].relation for text in self.conditions[condition].texts)

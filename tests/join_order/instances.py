@@ -58,10 +58,11 @@ class Statement:
                 selectivity=float(asked.true.mean()) if shares is None else shares[number],
                 pairs=float(asked.true.size),
                 matched=_matched(asked) if self.uniform and shares is None and len(asked.relations) == 2 else None,
+                leading=asked.relations[0] if self.keeps_kv else None,
             )
             for number, asked in enumerate(self.asked)
         )
-        return Instance(tuple(map(float, self.rows)), texts, conditions, keeps_kv=self.keeps_kv)
+        return Instance(tuple(map(float, self.rows)), texts, conditions)
 
     def sampled(self, draw: random.Random, rows: int) -> list[float]:
         """Selectivities from so many rows or pairs of each condition; a share of none or all is pulled in by half a row."""
@@ -91,33 +92,32 @@ class Execution:
 
     def __init__(self, statement: Statement) -> None:
         self.statement = statement
-        self._steps: dict[tuple[int, int, frozenset[int]], int] = {}
+        self._steps: dict[tuple[int, int, int], int] = {}
 
     def tokens(self, order: Sequence[int]) -> int:
-        done, kept, total = 0, frozenset[int](), 0
-        for place, condition in enumerate(order):
+        done, kept, total = 0, -1, 0
+        for condition in order:
             key = (done, condition, kept)
             if key not in self._steps:
                 self._steps[key] = self._step(*key)
             total += self._steps[key]
             done |= 1 << condition
             if self.statement.keeps_kv:
-                leads = {self.statement.asked[later].relations[0] for later in order[place + 1 :]}
-                kept = (kept | {self.statement.asked[condition].relations[0]}) & leads
+                kept = self.statement.asked[condition].relations[0]
         return total
 
     def every_order(self) -> Iterator[tuple[tuple[int, ...], int]]:
         for order in itertools.permutations(range(len(self.statement.asked))):
             yield order, self.tokens(order)
 
-    def _step(self, done: int, condition: int, kept: frozenset[int]) -> int:
+    def _step(self, done: int, condition: int, kept: int) -> int:
         statement, asked = self.statement, self.statement.asked[condition]
         others = tuple(axis for axis in range(len(statement.rows)) if axis not in asked.relations)
         left = self._left(done).any(axis=others)
         if len(asked.relations) == 2 and asked.relations[0] > asked.relations[1]:
             left = left.T
         engine, first = CountingEngine(), asked.relations[0]
-        if first in kept:  # the head's KV is kept with that of the texts behind it
+        if first == kept:  # the head's KV is kept with that of the texts behind it
             engine.kept = {(_head(),), *((_head(), _text(statement, first, row)) for row in range(statement.rows[first]))}
         requests = [self._request(condition, row) for row in np.argwhere(left).tolist()]
         for batch in schedule(requests, 1_000):

@@ -51,8 +51,11 @@ def test_with_sampled_selectivities_it_is_near_the_best(capsys: pytest.CaptureFi
 def chain(joins: int, keeps_kv: bool) -> Instance:
     rows = tuple(100.0 + 37 * i for i in range(joins + 1))
     pair = PromptParts((12.0, Slot(0), 4.0, Slot(1), 25.0))
-    conditions = tuple(Condition(pair, (i, i + 1), 0.1 + 0.05 * (i % 7), 5 * rows[i]) for i in range(joins))
-    return Instance(rows, tuple(Text(i, r, Length(20.0 + 11 * (i % 5))) for i, r in enumerate(rows)), conditions, (), keeps_kv)
+    conditions = tuple(
+        Condition(pair, (i, i + 1), 0.1 + 0.05 * (i % 7), 5 * rows[i], leading=i // 2 if keeps_kv else None)
+        for i in range(joins)
+    )
+    return Instance(rows, tuple(Text(i, r, Length(20.0 + 11 * (i % 5))) for i, r in enumerate(rows)), conditions)
 
 
 @pytest.mark.parametrize("keeps_kv", [False, True])
@@ -92,14 +95,15 @@ def test_a_filter_on_a_dimension_comes_before_one_on_the_facts_that_it_drops() -
     assert found.work.tokens == pytest.approx(5 + 20 * 60 + 5 + 100 * 60)
 
 
-def test_kv_that_has_no_room_is_prefilled_again() -> None:
+def test_kv_is_read_by_what_comes_right_behind() -> None:
     judge = PromptParts((5.0, Slot(0), 10.0))
-    conditions = (Condition(judge, (0,), 0.5), Condition(judge, (0,), 0.5))
-    text = (Text(0, 100, Length(50)),)
-    kept = Instance((100.0,), text, conditions, keeps_kv=True)
-    assert cheapest_order(kept, tokens).work.tokens == 5 + 100 * 60 + 50 * 10
-    cramped = Instance((100.0,), text, conditions, keeps_kv=True, kv_room=1000)
-    assert cheapest_order(cramped, tokens).work.tokens == 5 + 100 * 60 + 5 + 50 * 60
+    first, second, other = (Condition(judge, (text,), 0.5, leading=text) for text in (0, 0, 1))
+    instance = Instance((100.0, 100.0), (Text(0, 100, Length(50)), Text(1, 100, Length(50))), (first, other, second))
+    assert cheapest_order(instance, tokens).order == (0, 2, 1)
+    kept, apart = (price_of(instance, order, tokens).work.tokens for order in ((0, 2, 1), (0, 1, 2)))
+    assert kept == 5 + 100 * 60 + 50 * 10 + 5 + 100 * 60
+    assert apart == kept + 5 + 50 * 50
+    assert price_of(instance, (0, 2, 1), tokens, asked=1).work.tokens == 5 + 50 * 60 + 5 + 100 * 60, "it is dropped by then"
 
 
 def test_the_dominated_are_dropped_and_the_rest_is_priced() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from reference.decoder import reference_logits, reference_model
 
-from quail_engine.batching.forest import Schedule, schedule
+from quail_engine.batching.forest import Held, Schedule, count_tokens, schedule
 from quail_engine.engine.base import Engine
 from quail_engine.prompts.request import NO_REFERENCE, Ids, Logits, Reference, Request
 
@@ -75,6 +75,27 @@ def score_in_turn(engine: Engine, requests: Sequence[Request], token_budget: int
                 waiting.decide(read.request, followed=read.request % 4 > 0)
     assert len(texts) // 3 < len(found) < len(texts)
     return {number: tuple(parts[i] for i in range(len(parts))) for number, parts in found.items()}
+
+
+def score_on_held_kv(engine: Engine, requests: Sequence[Request], token_budget: int) -> list[tuple[Logits, ...]]:
+    """The logits of every request, question by question, the texts' KV held from the first one to the last."""
+    numbers, held, found = itertools.count(), Held(2), dict[int, dict[int, Logits]]()
+    seen: dict[tuple[Ids, ...], int] = {}
+    turns: dict[int, list[int]] = {}
+    for number, request in enumerate(requests):
+        seen[request.segments[:2]] = turn = seen.get(request.segments[:2], -1) + 1
+        turns.setdefault(turn, []).append(number)
+    tokens = 0
+    for turn in turns.values():
+        asked = Schedule([requests[number] for number in turn], numbers, held=held)
+        while asked.tokens:
+            batch = asked.cut(token_budget)
+            tokens += batch.tokens
+            for read, vector in zip(batch.reads, engine.score(batch), strict=True):
+                found.setdefault(turn[read.request], {})[read.part] = vector
+    assert len(turns) > 1
+    assert tokens <= 1.05 * count_tokens(requests).fresh
+    return [tuple(found[number][part] for part in range(len(found[number]))) for number in range(len(requests))]
 
 
 def assert_like_reference(

@@ -6,6 +6,9 @@ waits for their answers with the KV at hand, q where it is asked at once with th
 that is a call, or NOT one, is waited for: its answer alone must say whether the row needs the next one.
 
 Of a text that one of them is known to refuse, as by an earlier statement's answers, the others are not asked.
+
+Conditions of one FROM clause that follow each other share a text, or an AI join's anchor, likewise: the next one about it is
+asked while its KV is held, and only about the pairs that the answers leave.
 """
 
 from __future__ import annotations
@@ -31,19 +34,15 @@ def ask_together(plan: LogicalPlan) -> LogicalPlan:
     for order in plan.rest.orders:
         conjunction, known = next((c, known) for c, known in found if set(c.conjuncts) == set(order))
         together += _groups(plan, order, conjunction, known)
-    conditions = tuple(
-        condition if isinstance(condition, AiJoin) else replace(condition, same_text=tuple(_same_text(plan, condition)))
-        for condition in plan.conditions
-    )
+    conditions = tuple(replace(condition, same_text=tuple(_same_text(plan, condition))) for condition in plan.conditions)
     return replace(plan, conditions=conditions, rest=replace(plan.rest, together=tuple(together)))
 
 
-def _same_text(plan: LogicalPlan, condition: AiFilter) -> Iterator[int]:
-    """The calls of other filters beside joins that read the same text of the same rows."""
-    text, rows = _text(plan, (condition.call,)), _rows_of(condition)
-    for other in plan.conditions if text is not None else ():
-        same = other.call != condition.call and _rows_of(other) == rows and _text(plan, (other.call,)) == text
-        if same and _asked_once(plan, (condition.call, other.call)):
+def _same_text(plan: LogicalPlan, condition: AiFilter | AiJoin) -> Iterator[int]:
+    """The calls of other conditions beside joins that read the same text of the same rows."""
+    rows, leading = _rows_of(condition), plan.leading(condition)
+    for other in plan.conditions if leading is not None else ():
+        if other.call != condition.call and _rows_of(other) == rows and plan.leading(other) == leading:
             yield other.call
 
 

@@ -67,6 +67,7 @@ def instance_of(plan: LogicalPlan, sides: Mapping[int, tuple[Side, ...]]) -> Ins
                 texts=tuple(map(every.index, of)),
                 selectivity=plan.statistics.calls[condition.call].selectivity.value,
                 pairs=counts.of_pair(*of) if len(of) == 2 else 0.0,
+                leading=plan.leading(condition),
             )
         )
     return Instance(tuple(rows[r] for r in relations), texts, tuple(conditions), _links(plan, relations))
