@@ -249,14 +249,14 @@ class Answering:
         return fitting, fitting_keys
 
     def _ask(self, model: Model, inquiries: Sequence[Inquiry], round_: Round) -> None:
-        requests, standing = len(round_.waiting), round_.standing
+        requests = len(round_.waiting)
         leaders = leaders_of(round_.cascade)
         parts = (pending_of(model, inquiries, part, self.rules, leaders) for part in round_.waiting.parts())
         first = next(parts)
         estimate = self._estimate(model, first, requests, round_.recalled, round_.cascade, round_.held)
         self._warn_of_refresh(estimate, round_.asked_again)
         self._warn_of_layout(model, inquiries)
-        standing.requests, standing.recalled = standing.requests + requests, standing.recalled + round_.recalled
+        round_.standing.wants(requests, round_.recalled)
         with self._budgets.round(estimate) as expected:
             if not round_.held:
                 self._listener(estimate)

@@ -40,7 +40,13 @@ class Standing:
     recalled: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = 0.0  # seconds of `time.monotonic`, once there are requests
+
+    def wants(self, requests: int, recalled: int) -> None:
+        """So many more are to be asked, and so many need not be."""
+        if not self.requests:
+            self.begun = time.monotonic()
+        self.requests, self.recalled = self.requests + requests, self.recalled + recalled
 
     def add(self, settled: Settled) -> Answered:
         self.done, self.requests = self.done + settled.answered, self.requests - settled.needless

@@ -278,6 +278,8 @@ def test_unknown_settings_list_the_known() -> None:
         Settings.of({"model": 3})
     with pytest.raises(SettingsError, match=r"cpu_threads must be a whole number 1 or more, not 1\.5"):
         Settings.of({"cpu_threads": 1.5})
+    with pytest.raises(SettingsError, match="kv_bytes must be a whole number 1 or more, not 0"):
+        Settings.of({"kv_bytes": 0})
     with pytest.raises(SettingsError, match="mock_margin must map a phrase to a number"):
         Settings.of({"mock_margin": {"a": "b"}})
 

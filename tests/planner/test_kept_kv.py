@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pytest
@@ -49,20 +50,25 @@ class Recorder(mock.MockEngine):
     nodes: dict[int, Node]
     read: list[tuple[Ids, ...]]
     held: list[int]
+    kept: set[int]
 
     def score(self, batch: Batch) -> list[Logits]:
         for node in batch.nodes:
+            self.kept.add(node.number)
+            assert {node.parent, *([node.sibling] if node.shared else [])} <= self.kept | {-1}, "its KV was dropped"
             self.paths[node.number] = (*self.paths.get(node.parent, ()), node.ids)
             self.nodes[node.number] = node
         self.read += [self.paths[read.node] for read in batch.reads]
         self.held.append(sum(len(self.nodes[number].ids) for number in batch.keep))
+        assert batch.keep <= self.kept
+        self.kept.intersection_update(batch.keep)
         return super().score(batch)
 
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> type[Recorder]:
     put_texts_first(monkeypatch)
-    engine = type("Recording", (Recorder,), {"paths": {}, "nodes": {}, "read": [], "held": []})
+    engine = type("Recording", (Recorder,), {"paths": {}, "nodes": {}, "read": [], "held": [], "kept": set()})
     monkeypatch.setattr(mock, "MockEngine", engine)
     return engine
 
@@ -88,16 +94,7 @@ def rows(table: object) -> Counter[str]:
         (AFTER, 0.84, 4 * 700),
         (OUTER, 0.86, None),
     ],
-    ids=[
-        "two joins",
-        "text by text",
-        "two texts",
-        "three joins",
-        "filter on partners",
-        "filter, join",
-        "join, filter",
-        "outer",
-    ],
+    ids=["two joins", "text by text", "three joins", "filter on partners", "filter, join", "join, filter", "outer"],
 )
 def test_an_anchor_is_read_once(
     connected: Connected,
@@ -171,6 +168,19 @@ def test_a_budget_is_looked_at_before_each_part(connected: Connected, recorded: 
     with pytest.raises(BudgetError):
         connected(sample_rows=0, max_requests=asked // 2).sql(TWO)
     assert not recorded.read, "the first join alone is too much"
+
+
+def test_held_kv_stays_while_other_statements_ask(
+    connected: Connected, database: duckdb.DuckDBPyConnection, recorded: type[Recorder]
+) -> None:
+    con = connected(sample_rows=0, kv_bytes=1)
+    several = [f"create or replace table kept{n} as {TWO} where r.id % 4 = {n}" for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(lambda sql: con._session.execute(database.cursor(), sql), several))
+    found = sum(database.execute(f"select count(*) from kept{n}").fetchall()[0][0] for n in range(4))
+    con = connected(sample_rows=0, disable_rules=APART)
+    assert found == con.sql(TWO).num_rows
+    assert sum(report.asked for report in reports) == con.report.asked
 
 
 def test_the_plan_says_what_it_saves(connected: Connected) -> None:
