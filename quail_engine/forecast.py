@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from quail_engine.answering import Answering, Terms
+from quail_engine.arrow import numbers_of
 from quail_engine.asking_round import Round
 from quail_engine.batching.forest import count_tokens, count_work
 from quail_engine.budgets import Budgets
@@ -150,7 +151,7 @@ class Supposing(Answering):
                 asked = part.take(pa.array(rows, pa.int64()))
                 self._count_tokens(model, inquiries, asked, requests / len(part), round_.held)
                 counted = True
-            answered.append(part.column(1).to_numpy()[part.column(0).to_numpy() == 0])
+            answered.append(numbers_of(part.column(1))[numbers_of(part.column(0)) == 0])
         if round_.behind:
             held = segments_to_text(model, inquiries[0].question)
             round_.behind(np.concatenate(answered), partial(self._answer_behind, model, round_, held))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from quail_engine.answering import Answering, Terms
+from quail_engine.arrow import numbers_of, of_flags
 from quail_engine.asking_round import AskBehind, Behind
 from quail_engine.cascade import Follows
 from quail_engine.lookups import Inquiry, Positions, StatementLookUps, least_margin
@@ -87,13 +88,13 @@ class Inquiries:
         inquiry = self.look_ups.inquiry(call)
         inquiries = [inquiry, *(self.look_ups.inquiry(i) for link in links for i in link.calls)]
         positions = _met(inquiries, inputs)
+        texts = _numbered(inputs.column(inquiry.question.anchor)) if behind else np.empty(0, np.int64)
 
         def told(answered: Positions, ask: AskBehind) -> None:
             assert behind, "nobody is to be told"
-            known = inquiry.known(positions)
-            here = _of_texts(inputs.column(inquiry.question.anchor), np.isin(positions, answered), known)
+            here = _of_texts(texts, _among(positions, answered, inquiry.inputs), inquiry.known(positions))
             here[here] = self._is_true(call, positions[here])
-            behind(inputs.filter(pa.array(here)), partial(self._true_behind, ask))
+            behind(inputs.filter(of_flags(here)), partial(self._true_behind, ask))
 
         while waiting := [inquiry for inquiry in inquiries if inquiry.waits]:
             self.answer(waiting, links, told if behind and waiting[0] is inquiry else None)
@@ -182,10 +183,22 @@ def _met(inquiries: Sequence[Inquiry], inputs: pa.Table) -> Positions:
     return np.concatenate(met)
 
 
-def _of_texts(column: pa.ChunkedArray, answered: NDArray[np.bool_], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _numbered(column: pa.ChunkedArray) -> Positions:
+    """A number for each row's text, the same for equal ones."""
+    chunks = (numbers_of(chunk.indices) for chunk in pc.dictionary_encode(column).chunks)
+    return np.concatenate([np.empty(0, np.int64), *chunks])
+
+
+def _among(positions: Positions, some: Positions, count: int) -> NDArray[np.bool_]:
+    """Which of the positions, below `count`, are among some; -1 never is."""
+    flags = np.zeros(count + 1, bool)
+    flags[some] = True
+    return np.asarray(flags[positions], bool)
+
+
+def _of_texts(texts: Positions, answered: NDArray[np.bool_], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The rows of the texts of answered rows, as far as all rows of a text are known."""
-    codes = pc.dictionary_encode(column.combine_chunks()).indices.to_numpy()
-    of_text = np.zeros(len(codes), bool)
-    of_text[codes[answered]] = True
-    of_text[codes[~known]] = False
-    return np.asarray(of_text[codes], bool)
+    whole = np.zeros(len(texts), bool)
+    whole[texts[answered]] = True
+    whole[texts[~known]] = False
+    return np.asarray(whole[texts], bool)

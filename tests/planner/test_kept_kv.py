@@ -24,7 +24,7 @@ create or replace table r as select i as id, i % 3 as site, 'report ' || i // 2 
 create or replace table a as select i as id, 'item ' || i || case when i % 3 = 0 then ' liver' else ' lung' end as name from range(6) t(i);
 create or replace table s as select i as id, i % 3 as site, 'spot ' || i || case when i % 4 = 0 then ' heart' else ' liver' end as name from range(8) t(i);
 """
-"""Of 24 reports always two have one beginning of some 310 bytes, most of them the same text, but belong to different sites."""
+"""Of 24 reports always two have one text, of some 310 bytes, and belong to different sites."""
 
 FIRST = "AI_JOIN(PROMPT('{0} shares a word with {1}', r.body, a.name), {'selectivity': 0.3})"
 SECOND = "AI_JOIN(PROMPT('Of {0} one word shares with {1}', r.body, s.name), {'selectivity': 0.6})"
@@ -137,6 +137,13 @@ def test_kv_of_other_texts_is_none_of_its(connected: Connected, oracle: duckdb.D
     assert rows(con.sql(sql)) == rows(other.sql(sql)) == rows(oracle.sql(sql).to_arrow_table())
     assert con.report.asked == other.report.asked
     assert "KV," not in con.report.plan.replace("its KV shared", "")
+
+
+def test_nothing_to_ask(connected: Connected) -> None:
+    con = connected(sample_rows=0)
+    assert con.sql(f"{TWO} where r.id < 0").num_rows == con.report.asked == 0
+    assert con.sql(f"{TWO} where a.id = 1").num_rows == 0
+    assert con.report.asked == 12, "no first pair is TRUE"
 
 
 def test_failed_pairs_refuse(connected: Connected) -> None:
