@@ -29,7 +29,7 @@ from quail_engine.engine.local import device_engine, kernel_choice
 from quail_engine.engine.local.arena import Arena
 from quail_engine.engine.local.device import find_device
 from quail_engine.engine.local.device_engine import DeviceEngine
-from quail_engine.engine.local.device_kernels import TORCH
+from quail_engine.engine.local.device_kernels import TORCH, Kernels, by_sequences
 from quail_engine.engine.local.kernel_check import disagreements
 from quail_engine.engine.local.weights import Config, open_checkpoint
 from quail_engine.engine.mock import MockEngine
@@ -90,11 +90,17 @@ def only_launches(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch.Tensor, name, lambda *args, name=name: pytest.fail(f"{name} waits for the device"))
 
 
-@pytest.mark.parametrize(("name", "fp8"), [("qwen3", False), ("qwen2 tied", True)])
+BY_SEQUENCES = replace(TORCH, attention=by_sequences(lambda queries, *_: (queries.clone(), queries[..., 0].float())))
+
+
+@pytest.mark.parametrize(
+    ("name", "fp8", "kernels"), [("qwen3", False, TORCH), ("qwen2 tied", True, TORCH), ("qwen3", False, BY_SEQUENCES)]
+)
 def test_nothing_waits_for_the_device(
-    name: str, fp8: bool, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    name: str, fp8: bool, kernels: Kernels, tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_engine, "require_fp8", lambda *args: None)
+    monkeypatch.setattr(device_engine, "choose_kernels", lambda *args: kernel_choice.Chosen(kernels, "these"))
     # What goes to the device is written in NumPy, through the host's own buffer; all that follows is on the device.
     engine, requests = load(tiny_folder(name), fp8=fp8), random_requests(5, [30, 60])
     batches = list(schedule(requests, 80))

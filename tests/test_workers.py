@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -297,6 +297,27 @@ def test_the_next_unit_goes_to_the_worker_that_will_be_done_first() -> None:
         sent = [[end.recv()[1][0].tokens for _ in range(count)] for end, count in zip(ends, (1, 2), strict=True)]
         assert sent == [[500], [5, 6]]
         assert not any(end.poll(0.05) for end in ends)
+
+
+class Hung(InAThread):
+    """Does not end before it is killed."""
+
+    def __init__(self) -> None:
+        self.killed = Event()
+        super().__init__(self.killed.wait)
+
+    def kill(self) -> None:
+        self.killed.set()
+
+
+def test_workers_that_do_not_end_are_killed_after_one_wait_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_CLOSING_SECONDS", 0.2)
+    given: list[float] = []
+    monkeypatch.setattr(Hung, "wait", lambda self, seconds=None: given.append(seconds) or InAThread.wait(self, seconds))
+    hung = [Worker(Hung(), Pipe()[0]) for _ in range(3)]  # type: ignore[arg-type]
+    workers.end(hung)
+    assert all(worker.process.poll() is not None and worker.connection.closed for worker in hung)
+    assert sum(seconds for seconds in given if seconds) <= 0.2 + 1e-6
 
 
 def test_logits_survive_the_way_between_processes() -> None:

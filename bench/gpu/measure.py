@@ -20,8 +20,6 @@ from quail_engine.engine.local.weights import Config
 from quail_engine.prompts.request import Request
 from quail_engine.roofline import Work
 
-_IN_FLIGHT = 2
-
 
 def settle(device: torch.device) -> None:
     if device.type == "cuda":
@@ -119,24 +117,25 @@ def attention(
 
 def whole(engine: DeviceEngine, requests: Sequence[Request], token_budget: int) -> dict[str, Any]:
     """Two batches in flight; planning and scheduling are in the time. `host_share`: of it, what launching batches takes."""
-    shape = engine.roofline.shape
+    work, ends = Work(), {-1: 0}
+    for batch in schedule(requests, token_budget):
+        work += work_of(batch.nodes, ends)
+        for node in batch.nodes:
+            ends[node.number] = ends[node.parent] + len(node.ids)
     for warm in (True, False):
-        start, launching, work, ends = perf_counter(), 0.0, Work(), {-1: 0}
+        start, launching = perf_counter(), 0.0
         pending: deque[Any] = deque()
         for batch in schedule(requests, token_budget):
-            work += work_of(batch.nodes, ends)
-            for node in batch.nodes:
-                ends[node.number] = ends[node.parent] + len(node.ids)
             launched = perf_counter()
             pending.append(engine.submit(batch))
             launching += perf_counter() - launched
-            if len(pending) > _IN_FLIGHT:
+            if len(pending) >= engine.in_flight:
                 pending.popleft().logits()
         while pending:
             pending.popleft().logits()
         took = perf_counter() - start
         if not warm:
-            logical = sum(request.tokens for request in requests)
+            shape, logical = engine.roofline.shape, sum(request.tokens for request in requests)
             flops = 2 * (shape.projections + shape.mlps) * work.tokens
             flops += 4 * shape.heads * shape.head_dim * shape.layers * work.pairs
             return {"fresh": work.tokens, "logical": logical, "seconds": took, "fresh_per_second": work.tokens / took,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Any
 
 from quail_engine.batching.batch import Batch, Node
@@ -55,14 +56,18 @@ class Worker:
         assert isinstance(said, Hello)
         return said
 
-    def end(self) -> None:
-        """Ends it, as soon as it has run what it has."""
-        self.connection.close()
+
+def end(workers: Sequence[Worker]) -> None:
+    """Ends them, as soon as they have run what they have; beside each other, for a device takes a while to be let go of."""
+    for worker in workers:
+        worker.connection.close()
+    ends = monotonic() + _CLOSING_SECONDS
+    for worker in workers:
         try:
-            self.process.wait(_CLOSING_SECONDS)
+            worker.process.wait(max(0.0, ends - monotonic()))
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            worker.process.kill()
+            worker.process.wait()
 
 
 @dataclass(frozen=True)
@@ -145,8 +150,7 @@ class Workers(Engine):
                 self._rung.recv_bytes()
                 unit = self._inbox.popleft()
                 if unit is None:
-                    for worker in self._live:
-                        worker.end()
+                    end(self._live)
                     return
                 self._pending.append(unit)
                 self._keep = unit.batch.keep
@@ -245,7 +249,7 @@ def start(folder: Path, settings: Settings, fp8: bool, devices: Sequence[str]) -
     except BaseException:
         for worker in workers:
             worker.process.kill()
-            worker.end()
+        end(workers)
         raise
     return Workers(workers, hellos, settings.token_budget)
 
