@@ -4,13 +4,16 @@
 
 Everything goes through `con.sql`, as a user's statement would. Rows whose sha256 is divisible by four are the test set: a
 sample of them is asked, and nothing else ever sees them. Labelled rows come from the others. Both have as many of each answer
-as of any other, as far as there are. Each result is a line of JSON, and `--table` makes the table of them.
+as of any other, as far as there are. With `--draws` other labelled rows teach again, drawn from the first `--pool` of them; as
+answers are kept, only rows that no earlier draw had are asked. Each result is a line of JSON, and `--table` makes the table of
+them.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -18,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import mean
 
 import duckdb
 
@@ -66,6 +70,7 @@ class Result:
     decided: str
     asked: int
     seconds: float
+    draw: int = 0  # of the labelled rows
 
 
 def main() -> None:
@@ -74,6 +79,8 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--rows", default="64,256", help="numbers of labelled rows")
     parser.add_argument("--test", type=int, default=300, help="test rows, at most")
+    parser.add_argument("--draws", type=int, default=1, help="draws of the labelled rows")
+    parser.add_argument("--pool", type=int, help="rows that draws are from; default: the largest number of labelled rows")
     parser.add_argument("--answers", default=".quail/quality/answers", help="where answers are kept")
     parser.add_argument("--out", type=Path, default=Path("quality.jsonl"))
     parser.add_argument("--table", action="store_true", help="print the table of what is in --out, and ask nothing")
@@ -81,28 +88,31 @@ def main() -> None:
     if options.table:
         print(table([Result(**json.loads(line)) for line in options.out.read_text().splitlines()]))  # noqa: T201
         return
+    counts = sorted(map(int, options.rows.split(",")), reverse=True)
+    options.pool = options.pool or counts[0]
     for name in options.tasks.split(","):
-        for count in (*sorted(map(int, options.rows.split(",")), reverse=True), 0):
-            result = measure(name, options.model, count, options.test, options.answers)
+        for count, draw in [*itertools.product(counts, range(options.draws)), (0, 0)]:
+            result = measure(name, options.model, count, draw, options)
             with options.out.open("a") as file:
                 file.write(json.dumps(asdict(result)) + "\n")
             print(result, flush=True)  # noqa: T201
 
 
-def measure(name: str, model: str, labelled: int, test: int, answers: str) -> Result:
+def measure(name: str, model: str, labelled: int, draw: int, options: argparse.Namespace) -> Result:
     """The most labelled rows first: fewer are among them, so that nothing is asked twice."""
     task, began = TASKS[name], time.monotonic()
     rows = rows_of(task)
     labels = sorted({answer for _, _, answer in rows})
-    shown = balanced([(inputs, answer) for key, inputs, answer in rows if not is_test(key)], labelled)
-    asked = balanced([(inputs, answer) for key, inputs, answer in rows if is_test(key)], test)
+    pool = balanced([(inputs, answer) for key, inputs, answer in rows if not is_test(key)], options.pool)
+    shown = balanced(pool, labelled, draw) if draw else pool[:labelled]
+    asked = balanced([(inputs, answer) for key, inputs, answer in rows if is_test(key)], options.test)
     examples = f", {{'examples': {literal([{'input': list(i), 'answer': a} for i, a in shown])}}}" if shown else ""
     columns = [f"a{i}" for i in range(len(asked[0][0]))]
     if task.question:
         call = f"AI_SCORE(PROMPT({literal(task.question)}, {', '.join(columns)}){examples})"
     else:
         call = f"AI_CLASSIFY_SCORES(a0, {literal(labels)}{examples})"
-    with quail_engine.connect(engine="local", model=model, answers=answers, max_seconds=None) as con:
+    with quail_engine.connect(engine="local", model=model, answers=options.answers, max_seconds=None) as con:
         values = ", ".join(f"({', '.join(map(literal, (n, *inputs)))})" for n, (inputs, _) in enumerate(asked))
         found = con.sql(f"select n, {call} as score from (values {values}) t(n, {', '.join(columns)}) order by n")
         report = con.report
@@ -123,6 +133,7 @@ def measure(name: str, model: str, labelled: int, test: int, answers: str) -> Re
         decided="; ".join(report.decided),
         asked=report.asked,
         seconds=round(time.monotonic() - began, 1),
+        draw=draw,
     )
 
 
@@ -140,9 +151,9 @@ def is_test(key: str) -> bool:
     return int(hashlib.sha256(key.encode()).hexdigest(), 16) % 4 == 0
 
 
-def balanced(rows: Sequence[Row], count: int) -> list[Row]:
+def balanced(rows: Sequence[Row], count: int, draw: int = 0) -> list[Row]:
     """As many of each answer; the first of a larger sample are a smaller one."""
-    shuffled = random.Random(7).sample(list(rows), len(rows))
+    shuffled = random.Random(7 + draw).sample(list(rows), len(rows))
     numbers: dict[str, int] = {}
     turns = []
     for inputs, answer in shuffled:
@@ -168,20 +179,25 @@ def literal(value: object) -> str:
 def table(results: Sequence[Result]) -> str:
     """Accuracy with its 95 % interval, and calibration error, by task and model; of repeated measurements the last."""
     counts = sorted({result.labelled for result in results})
-    last = {(result.task, result.model, result.labelled): result for result in results}
+    last = {(result.task, result.model, result.labelled, result.draw): result for result in results}
     heads = ["task", "model", *("zero-shot" if not count else f"{count} labelled rows" for count in counts)]
     lines = [heads, ["---"] * len(heads)]
     for task, model in dict.fromkeys((result.task, result.model) for result in results):
-        lines.append([task, model, *(cell(last.get((task, model, count))) for count in counts)])
+        own = {count: [each for key, each in last.items() if key[:3] == (task, model, count)] for count in counts}
+        lines.append([task, model, *map(cell, own.values())])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def cell(result: Result | None) -> str:
-    if result is None:
+def cell(draws: Sequence[Result]) -> str:
+    """Means over the draws of labelled rows, and how far apart their accuracies are; the interval is that of the test rows."""
+    if not draws:
         return "–"
-    low, high = wilson(result.correct, result.n)
-    error = f"{result.calibration_error:.2f}"
-    return f"{result.correct / result.n:.2f} ({low:.2f} to {high:.2f}, n {result.n}), error of calibration {error}"
+    shares = [result.correct / result.n for result in draws]
+    n = min(result.n for result in draws)
+    low, high = wilson(round(mean(shares) * n), n)
+    apart = f", {len(draws)} draws {min(shares):.2f} to {max(shares):.2f}" if len(draws) > 1 else ""
+    error = f"{mean(result.calibration_error for result in draws):.2f}"
+    return f"{mean(shares):.2f} ({low:.2f} to {high:.2f}, n {n}{apart}), error of calibration {error}"
 
 
 if __name__ == "__main__":
