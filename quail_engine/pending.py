@@ -112,9 +112,10 @@ def _asked(model: Model, inquiry: Inquiry, labels: str | None, rules: Mapping[Qu
 
 def with_features(prompt: Prompt, question: Question, reads: Reads) -> FeatureReadout:
     """The hidden features, after what the prompt's own readout gives where numbers are read, too."""
-    head, *others = prompt.request([(_TEXT,)] * len(question.template.arguments)).segments
+    texts = len(question.template.arguments)
+    head, *others = prompt.request([(_TEXT,)] * texts).segments
     tail = others[-1] if others and others[-1] != (_TEXT,) else ()
-    return FeatureReadout(prompt.readout if Reads.NUMBERS in reads else None, len(head), len(tail))
+    return FeatureReadout(prompt.readout if Reads.NUMBERS in reads else None, len(head), len(tail), texts)
 
 
 def _ids(model: Model, texts: Sequence[str]) -> Iterator[Ids]:

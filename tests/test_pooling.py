@@ -19,10 +19,10 @@ from quail_engine.engine.base import Engine
 from quail_engine.engine.local.device_engine import DeviceEngine
 from quail_engine.engine.local.device_engine import load as load_device
 from quail_engine.engine.local.engine import load
-from quail_engine.engine.local.pooling import FEATURE_STATES, depths
+from quail_engine.engine.local.pooling import depths
 from quail_engine.pending import with_features
 from quail_engine.prompts.bytes import BytePrompter
-from quail_engine.prompts.request import HIDDEN, NO_REFERENCE, Ids, Logits, Reference, Request
+from quail_engine.prompts.request import FEATURE_STATES, HIDDEN, NO_REFERENCE, Ids, Logits, Reference, Request
 
 LAYERS, WIDTH, HEAD, TAIL = 6, 64, 9, 4
 
@@ -121,6 +121,14 @@ def test_texts_end_where_the_words_behind_them_begin() -> None:
     assert (both.suffixes, both.rows) == (((), *prompt.readout.suffixes), (read, *prompt.readout.rows))
     alone = with_features(prompt, question, Reads.FEATURES)
     assert (alone.suffixes, alone.rows) == (((),), (read,))
+
+
+@pytest.mark.parametrize(("words", "kept"), [(("Is ", 0, " new?"), [1, 2, 3]), (("Does ", 0, " imply ", 1, "?"), [1, 3])])
+def test_of_a_pair_the_mean_is_left_out(words: tuple[str | int, ...], kept: list[int]) -> None:
+    question = Question(Task.JUDGE, Template(words))
+    readout = with_features(BytePrompter().compile(question), question, Reads.FEATURES)
+    states = np.repeat(np.array([1, 2, 3], np.float32), 2)
+    assert readout.answer([states]).tolist() == np.repeat(kept, 2).tolist()
 
 
 def test_a_text_that_is_empty_has_no_end(folder: Path) -> None:

@@ -3,7 +3,7 @@
 The question key is the sha256 of a JSON array in ASCII without blanks, whose elements are, in this order: the word
 `quail-question/1`; sha256 of the weights; precision class; profile and layout version; task; the template's parts (texts, and
 numbers for arguments); `[label, description]` pairs in order; the anchor; the instructions; `[[inputs…], answer]` pairs of the
-examples. Of a question with labelled rows two more follow: the words `quail-decision/2 quail-features/2`, and the rows as such
+examples. Of a question with labelled rows two more follow: the words `quail-decision/2 quail-features/3`, and the rows as such
 pairs.
 
 The answer key is the sha256 of the question key followed by each argument as its length in bytes (8, little-endian) and its
@@ -20,7 +20,7 @@ from quail_engine.calls import Question
 
 KEY_BYTES = 32
 _FORMAT = "quail-question/1"
-FEATURES = "quail-features/2"
+FEATURES = "quail-features/3"
 """Which hidden features a head is fitted to. Those of another version are not found, and asked for anew."""
 
 _DECISION = f"quail-decision/2 {FEATURES}"  # the number is that of how rules are fitted

@@ -12,7 +12,7 @@ from quail_engine.calls import Question, Task
 from quail_engine.engine.base import Engine
 from quail_engine.engine.rules import FEATURES, Rules, features
 from quail_engine.prompts.bytes import END, TRUE, Reading
-from quail_engine.prompts.request import HIDDEN, Ids, Logits
+from quail_engine.prompts.request import FEATURE_STATES, HIDDEN, Ids, Logits
 from quail_engine.roofline import Machine, ModelShape, Roofline
 
 
@@ -48,9 +48,9 @@ class MockEngine(Engine):
         values = self._values
         hidden = rows[:1] == (HIDDEN,)
         if any(value != value for value in values):
-            return np.full(FEATURES if hidden else len(rows), np.nan, np.float32)
+            return np.full(FEATURE_STATES * FEATURES if hidden else len(rows), np.nan, np.float32)
         if hidden:
-            return features(documents)
+            return np.pad(features(documents), (0, (FEATURE_STATES - 1) * FEATURES))  # all is in the first state
         if question.task is Task.CLASSIFY:
             return _branches(question, values, after, rows)
         margin = values[[label.text for label in question.labels].index(after)] if question.task is Task.TAG else values[0]

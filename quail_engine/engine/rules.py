@@ -29,7 +29,7 @@ MARGIN = 3.0
 """Margin of a rule that decides; minus that when it says FALSE."""
 
 FEATURES = 256
-"""Numbers of a row's features."""
+"""Numbers of a row's state."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _PLACE = "\x00"  # stands for an argument in the question's text

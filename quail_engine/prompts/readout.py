@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from quail_engine.errors import ModelError
-from quail_engine.prompts.request import HIDDEN, NO_REFERENCE, Ids, Logits, Readout, Reference
+from quail_engine.prompts.request import FEATURE_STATES, HIDDEN, NO_REFERENCE, Ids, Logits, Readout, Reference
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,15 @@ class TrieReadout:
 
 @dataclass(frozen=True)
 class FeatureReadout:
-    """Another readout's numbers, if one is given, and then hidden features at the cue, in float16 steps as they are stored."""
+    """Another readout's numbers, if one is given, and then hidden features at the cue, in float16 steps as they are stored.
+
+    Of several texts the mean is left out: what they are about does not tell how they stand to each other.
+    """
 
     readout: Readout | None
     head: int  # tokens of the prompt's first segment, which has no part in the features
     tail: int  # tokens behind the row's last text
+    texts: int  # of a row
 
     @property
     def suffixes(self) -> tuple[Ids, ...]:
@@ -152,8 +156,10 @@ class FeatureReadout:
 
     def answer(self, logits: Sequence[Logits]) -> Logits:
         features, *others = logits
+        cue, mean, end = np.split(features.astype(np.float16), FEATURE_STATES, axis=-1)
         numbers = [self.readout.answer(others)] if self.readout else []
-        return np.concatenate([*numbers, features.astype(np.float16)], axis=-1, dtype=np.float32)
+        states = [cue, mean, end] if self.texts < 2 else [cue, end]
+        return np.concatenate([*numbers, *states], axis=-1, dtype=np.float32)
 
 
 def _logsumexp(logits: Logits) -> Logits:

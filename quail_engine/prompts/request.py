@@ -14,9 +14,13 @@ Ids = tuple[int, ...]
 Logits = NDArray[np.float32]
 
 HIDDEN = -1
-"""The first of a read's head rows where it takes hidden features instead of logits: a vector as long as the engine's features
-are. The second and the third say how many tokens the prompt's head has, which is the same for all rows, and how many stand
+"""The first of a read's head rows where it takes hidden features instead of logits: `FEATURE_STATES` vectors of one length, end
+to end. The second and the third say how many tokens the prompt's head has, which is the same for all rows, and how many stand
 behind the row's last text."""
+
+FEATURE_STATES = 3
+"""What is read at the cue, the mean over the prompt behind its head, and the last text's end. Another choice of them is a new
+version of `answers.keys.FEATURES`."""
 
 
 class Reference(NamedTuple):

@@ -19,14 +19,14 @@ from quail_engine.engine.local.device_model import DeviceModel, build_device_mod
 from quail_engine.engine.local.device_plan import DevicePlan, Group, Placed, plan_batch
 from quail_engine.engine.local.kernel_choice import Chosen, choose_kernels
 from quail_engine.engine.local.memory import memory_errors
-from quail_engine.engine.local.pooling import FEATURE_STATES, Sums
+from quail_engine.engine.local.pooling import Sums
 from quail_engine.engine.local.rows import ROW_STEP
 from quail_engine.engine.local.segments import Slots
 from quail_engine.engine.local.staging import Returning, Staging
 from quail_engine.engine.local.weights import Checkpoint, Config, open_checkpoint
 from quail_engine.engine.rates import Pace, Rates, shape_of
 from quail_engine.errors import EngineError
-from quail_engine.prompts.request import HIDDEN, Logits
+from quail_engine.prompts.request import FEATURE_STATES, HIDDEN, Logits
 from quail_engine.roofline import Roofline
 
 ROWS = {"cuda": 256}

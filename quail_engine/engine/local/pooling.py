@@ -21,13 +21,10 @@ _STEPS = 1_024
 dimensions 32 bits hold the sum of 20,000 tokens at the very least."""
 
 
-FEATURE_STATES = 3
-"""So many vectors are a row's features: what is read at the cue, and `Sums.features`. Another choice of them, or of `depths`,
-is a new version of `answers.keys.FEATURES`."""
-
-
 def depths(layers: int) -> tuple[int, int]:
     """After how many layers, one at least and not the last, tokens are averaged, and the last text's end is read.
+
+    Another choice of them is a new version of `answers.keys.FEATURES`.
 
     What a text is about is in its words, which early layers know best. How a text stands to the one before it is known, where
     it ends, by those in the middle, and lost again in later ones.
