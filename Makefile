@@ -16,6 +16,8 @@ export DO_NOT_TRACK = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two teams of spinning threads on a few cores cost more than they compute; a waiting thread sleeps instead.
 export OMP_WAIT_POLICY = PASSIVE
+# Tests start many processes; each would compile the whole package where the environment forbids to keep bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all conformance duckdb-suite exactness join-orders mutants chaos fuzz soak lint weights clean
 
