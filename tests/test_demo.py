@@ -305,7 +305,7 @@ def test_the_whole_demo_on_the_mock_and_the_second_run_asks_nothing(tmp_path: Pa
         "model.fernhill.mail_anger": 123 + 87,
         "model.fernhill.report_reactions": 204 + 204,
         "model.fernhill.urgent_tickets_export": 0,  # all of it was asked by urgent_tickets
-        "model.fernhill.zero_shot_tickets": 0,  # what decisions are made of
+        "model.fernhill.zero_shot_tickets": 200,  # the topics: on the mock their decision reads no label's score
         "model.fernhill.zero_shot_reactions": 0,
     }
     assert (folder / "target/urgent_tickets.parquet").is_file()

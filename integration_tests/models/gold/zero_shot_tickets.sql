@@ -1,4 +1,5 @@
--- What the model says without labelled rows. They only decide what becomes of its numbers, which are kept: nothing is asked.
+-- What the model says without labelled rows. They only decide what becomes of its numbers, which are kept: nothing is asked
+-- but the topics, where what was fitted to labelled rows reads none of their numbers.
 -- depends_on: {{ ref('urgent_tickets') }}, {{ ref('ticket_topics') }}, {{ ref('mail_anger') }}
 select
     tickets.ticket_id,
