@@ -47,7 +47,7 @@ def run(before: float, tokens: float, read_on: bool) -> Work:
     """`tokens` fresh ones behind `before` others; `read_on`: something comes behind them in turn.
 
     >>> run(10, 3, read_on=False)
-    Work(tokens=3, own_pairs=6.0, prefix_pairs=30.0, kv_written=0, kv_read=10, forks=0)
+    Work(tokens=3, own_pairs=6.0, prefix_pairs=30.0, kv_written=0, kv_read=10.0, forks=0)
     """
     full = max(0, -(-tokens // CHUNK_TOKENS) - 1)  # chunks with another one behind them
     own = full * _triangle(CHUNK_TOKENS) + _triangle(tokens - full * CHUNK_TOKENS)
