@@ -50,8 +50,13 @@ def fit_rule(numbers: Numbers, labels: NDArray[np.int64], width: int) -> Rule:
     With one number, the log-odds of TRUE, a label is 1 for TRUE and 0 for FALSE. Rows come in an order that has nothing to do
     with them, such as that of a hash: folds follow from it, and so does every bit of the rule.
     """
-    features = _Features(numbers[:, width:].astype(np.float64))
-    rows = _Rows(_scores(numbers[:, :width].astype(np.float64)), features.reduced, labels)
+    return fit_beside(Features(numbers[:, width:]), numbers[:, :width], labels)
+
+
+def fit_beside(features: Features, numbers: Numbers, labels: NDArray[np.int64]) -> Rule:
+    """As `fit_rule`, for features that other rules are fitted to as well."""
+    width = numbers.shape[1]
+    rows = _Rows(_scores(numbers.astype(np.float64)), features.reduced, labels)
     candidates = _candidates(rows)
     chosen = _simplest(candidates)
     parameters = _fitted(chosen, rows)
@@ -101,10 +106,11 @@ def _scores(numbers: Matrix) -> Matrix:
     return np.hstack([-numbers / 2, numbers / 2]) if numbers.shape[1] == 1 else numbers
 
 
-class _Features:
+class Features:
     """Features of the labelled rows, each made to have mean 0 and deviation 1, and their dimensions cut to the rows' number."""
 
-    def __init__(self, features: Matrix) -> None:
+    def __init__(self, given: Numbers) -> None:
+        features = given.astype(np.float64)
         self.mean = features.mean(axis=0)
         deviation = features.std(axis=0)
         used = deviation > 1e-6

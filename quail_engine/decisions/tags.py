@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quail_engine.calls import Reads
-from quail_engine.decisions.choose import fit_rule
+from quail_engine.decisions.choose import Features, fit_beside
 from quail_engine.decisions.rule import Numbers, Rule
 
 
@@ -64,8 +64,8 @@ def fit_tags(numbers: Numbers, applies: NDArray[np.int64]) -> TagRules:
     """The rules for labelled rows: `numbers` has a margin a label, then the row's features; `applies` [rows, labels] is 1 where
     a label applies and 0 where not. Rows come in an order as for `fit_rule`."""
     labels = applies.shape[1]
-    features = numbers[:, labels:]
-    return TagRules(tuple(fit_rule(np.hstack([numbers[:, [i]], features]), applies[:, i], 1) for i in range(labels)))
+    features = Features(numbers[:, labels:])
+    return TagRules(tuple(fit_beside(features, numbers[:, [i]], applies[:, i]) for i in range(labels)))
 
 
 def decision_of(content: bytes) -> Decision:
