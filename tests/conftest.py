@@ -6,6 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+# Before NumPy is imported. Tests run in as many processes as there are cores; threads of its library would spin for them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import duckdb
 import pytest
 

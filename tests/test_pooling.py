@@ -38,6 +38,7 @@ class Fixed:
 
 
 FEATURES = Fixed(suffixes=((), (6, 7), (8,)), rows=((HIDDEN, HEAD, TAIL), (HIDDEN, HEAD, TAIL + 2), (1, 2)))
+ALONE = Fixed(suffixes=((),), rows=((HIDDEN, HEAD, TAIL),))
 MARGIN = Fixed(suffixes=((),), rows=((1, 2),))
 
 
@@ -110,6 +111,15 @@ def test_no_bit_depends_on_budgets_batch_mates_and_threads(folder: Path, dtype: 
             for request, vectors in zip(part, score(engine, part, budget), strict=True):
                 if request in expected:
                     assert bits(vectors) == expected[request], (threads, budget, size)
+
+
+def test_features_that_are_read_alone_are_those_that_are_read_beside_labels(folder: Path) -> None:
+    requests = requests_of([5, 40, 60, 530])
+    alone = [request._replace(readout=ALONE) for request in requests]
+    beside, found = (score(load(folder, "float32", 1), some) for some in (requests, alone))
+    assert [bits(vectors) for vectors in found] == [bits(vectors[:1]) for vectors in beside]
+    mixed = score(load(folder, "float32", 1), requests[:2] + alone[2:])
+    assert [bits(vectors[:1]) for vectors in mixed] == [bits(vectors) for vectors in found]
 
 
 def test_texts_end_where_the_words_behind_them_begin() -> None:
