@@ -296,6 +296,18 @@ def test_features_and_label_scores_of_one_row_are_asked_beside_each_other(open_r
         ]
 
 
+def test_a_row_whose_features_could_not_be_read_is_listed_until_they_are(open_reviews: Callable[..., Connection]) -> None:
+    con = open_reviews(mock_fail="number7")
+    call = f"select count({chosen(labelled(64))}) as n from reviews"
+    assert con.sql(call).column("n").to_pylist() == [ROWS - 1]
+    assert [len(failure.keys) for failure in con._session._store.failures()] == [1]
+    con.close()
+    again = open_reviews()
+    assert again.sql(call).column("n").to_pylist() == [ROWS]
+    assert again.report.asked == 1
+    assert again._session._store.failures() == []
+
+
 def test_pairs_have_a_head(con: Connection) -> None:
     def pair(i: int) -> tuple[str, str]:
         return f"first{i} alpha", f"second{i} {'alpha' if i % 2 else 'omega'}"
