@@ -31,13 +31,15 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--tokens", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--dtype", choices=("auto", "bfloat16", "float32"), default="auto", help="auto: the faster here")
     parser.add_argument("--budget", type=int, default=2_048, help="tokens a batch")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args(arguments)
     folder = find(options.model, None).path
     config = open_checkpoint(folder).config
     threads = torch.get_num_threads()
-    engine = load(folder, "bfloat16", threads)
+    engine = load(folder, options.dtype, threads)
+    dtype = getattr(torch, engine.dtype)
     chance = random.Random(0)
     for tokens in options.tokens:
         readout = JudgeReadout(Spellings((1,), (2,)))
@@ -51,11 +53,12 @@ def main(arguments: list[str]) -> None:
                 engine.score(batch)
             if turn:  # the first one compiles kernels for the shapes
                 ours.append(time.perf_counter() - begun)
-                floors.append(floor_seconds(config, torch.bfloat16, rows))
+                floors.append(floor_seconds(config, dtype, rows))
         seconds, floor = statistics.median(ours), statistics.median(floors)
         rate = sum(batch.tokens for batch in batches) / seconds
         line = {
             "model": options.model,
+            "dtype": engine.dtype,
             "tokens": tokens,
             "tokens_per_second": round(rate),
             "of_floor": round(floor / seconds, 3),
