@@ -129,6 +129,11 @@ class Turn:
         """Whether what nobody has answered yet must be told from what is settled: both are NULL."""
         return self.decides != "IS NOT TRUE"
 
+    @property
+    def asks_on(self) -> bool:
+        """Whether DuckDB goes on to the other operands where this one is NULL, and so meets what it holds where it stands."""
+        return self.decides == "IS TRUE"
+
 
 @dataclass(frozen=True)
 class AiCall:

@@ -6,17 +6,15 @@ Registered once a database instance; which question a look-up is about comes wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from quail_engine.arrow import numbers_of, of_flags, of_numbers
+from quail_engine.arrow import of_flags, of_numbers
 from quail_engine.calls import Kind
-from quail_engine.lookups.digests import digests_of
+from quail_engine.lookups.chunks import Inputs
 from quail_engine.lookups.statement import LookUp, look_up_of
 from quail_engine.sql import LIST_LOOK_UP, LOOK_UPS, OPEN
 
@@ -87,11 +85,11 @@ def _open_function(*columns: pa.Array) -> pa.Array:
         return pa.nulls(len(columns[0]), pa.bool_())
     guard, *texts = map(_whole, (columns[1], *columns[len(columns) - found.inquiry.width :]))
     shown = _shown(guard, texts)
-    canonical = found.inquiry.canonical([column.filter(shown) for column in texts])
-    digests = digests_of(canonical, pc.sum(shown).as_py() or 0)
+    inputs = found.recent.inputs(texts, 0, shown, found.inquiry)
     with found.inquiry.lock:
-        unknown = ~found.inquiry.known(found.inquiry.find(digests))
-    return pc.replace_with_mask(shown, shown, of_flags(unknown))
+        unknown = ~found.inquiry.known(inputs.positions(found.inquiry))
+    open_ = _by_row(of_flags(unknown), inputs, shown)
+    return pc.and_kleene(open_, shown)
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -100,9 +98,9 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _shown(guard: pa.Array, texts: Sequence[pa.Array]) -> pa.BooleanArray:
     """The rows on which SQL would look at the call: where its guard is TRUE and no argument is NULL."""
-    shown = pc.and_kleene(guard, pc.is_valid(guard))
+    shown = pc.and_kleene(guard, pc.is_valid(guard)) if guard.null_count else guard
     for column in texts:
-        shown = pc.and_(shown, pc.is_valid(column))
+        shown = pc.and_(shown, pc.is_valid(column)) if column.null_count else shown
     return shown
 
 
@@ -110,27 +108,14 @@ def _look_up_chunk(look_up: LookUp, guard: pa.Array, columns: Sequence[pa.Array]
     """One chunk: the distinct inputs on guarded rows are looked up once each and their values taken by every row."""
     grouping = look_up.group_width or 0
     shown = _shown(guard, columns[grouping:])
-    codes, distinct = _distinct([column.filter(shown) for column in columns], pc.sum(shown).as_py() or 0)
-    groups, texts = distinct[:grouping], distinct[grouping:]
-    inputs = len(distinct[0]) if distinct else min(1, len(codes))
-    keys = list(zip(*(column.to_pylist() for column in groups), strict=True)) if groups else [()] * inputs
-    values = look_up.look_up(texts, None if look_up.group_width is None else keys, inputs, len(codes))
-    index = pc.replace_with_mask(pa.nulls(len(guard), pa.int32()), shown, of_numbers(codes.astype(np.int32, copy=False)))
-    return (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)
+    inputs = look_up.recent.inputs(columns, grouping, shown, look_up.inquiry)
+    values = look_up.look_up(inputs)
+    return _by_row(values if isinstance(values, pa.Array) else pa.array(values, arrow_type), inputs, shown)
 
 
-def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], list[pa.Array]]:
-    """For every row the number of its input, and the columns of the distinct inputs in that order."""
-    if not columns:
-        return np.zeros(rows, np.int32), []
-    encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
-    indices = [numbers_of(column.indices).astype(np.int64) for column in encoded]
-    if len(columns) == 1:
-        return indices[0], [encoded[0].dictionary]
-    codes = indices[0]
-    for index, column in zip(indices[1:], encoded[1:], strict=True):
-        # Numbered anew after each column, so that the product stays below rows times words.
-        _, first, inverse = np.unique(codes * max(1, len(column.dictionary)) + index, return_index=True, return_inverse=True)
-        codes = inverse.reshape(-1)
-    picked = [column.dictionary.take(of_numbers(index[first])) for index, column in zip(indices, encoded, strict=True)]
-    return codes, picked
+def _by_row(values: pa.Array, inputs: Inputs, shown: pa.BooleanArray) -> pa.Array:
+    """Each row's value; NULL of rows that are not shown."""
+    codes = of_numbers(inputs.codes.astype(np.int32))
+    if len(codes) < len(shown):
+        codes = pc.replace_with_mask(pa.nulls(len(shown), pa.int32()), shown, codes)
+    return values.take(codes)

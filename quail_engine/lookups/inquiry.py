@@ -52,6 +52,7 @@ class Inquiry:
         self.asked = 0
         self.failed = 0
         self.lock = threading.Lock()
+        self.state = 0  # another one where `find` may give something else than before
         self._missing_bytes = missing_bytes
         self._disk_error: OSError | None = None
         self._met = DigestTable()
@@ -96,6 +97,7 @@ class Inquiry:
             return
         begin, end = len(self._met), len(self._met) + len(first)
         self._met.add(digests[first])
+        self.state += 1
         if end > len(self._places):
             self._places.resize(max(end, 2 * begin, 1 << 10), refcheck=False)
         self._places[begin:end] = _OPEN
@@ -114,6 +116,7 @@ class Inquiry:
         first = len(answered) - len(self.missing)  # from here on they were met since the last round
         kept, places = self._met.digests[first:][answered[first:]], self._places[first : len(answered)][answered[first:]]
         self._met.cut(first)
+        self.state += 1
         self._met.add(kept)
         self._places[first : first + len(kept)] = places
         self.missing.close()

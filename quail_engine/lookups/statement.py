@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quail_engine.arrow import of_flags, of_numbers
+from quail_engine.arrow import of_flags
 from quail_engine.calls import AiCall, Kind, Label
-from quail_engine.lookups.digests import Digests, Positions, digests_of
+from quail_engine.lookups.chunks import GroupKey, Inputs, RecentChunks
+from quail_engine.lookups.digests import Positions
 from quail_engine.lookups.inquiry import Inquiry
 from quail_engine.lookups.values import labels_of, least_margin, sql_value
 from quail_engine.settings import Settings
 from quail_engine.sql import BEFORE, BESIDE, KNOWN
-
-GroupKey = tuple[str | None, ...]
 
 _ELSEWHERE = (KNOWN, BESIDE, BEFORE)  # than where the call stands
 _NOTHING = np.empty(0, np.int64)
@@ -46,6 +45,7 @@ class LookUp:
     level: int
     labels_in_row: bool  # the last argument is the row's labels, as JSON
     group_width: int | None  # columns before the arguments that name the row's group; None: no groups
+    recent: RecentChunks  # all look-ups of the statement see the same rows
     noting: bool = False  # set while a round executes that has released this call
     rows: int = 0  # rows looked up in the current round
     waits: bool = False  # whether the current round met an input that nobody has answered, and may ask about it
@@ -71,33 +71,29 @@ class LookUp:
         for group in self.groups.values():
             group.noted.clear()
 
-    def look_up(
-        self, texts: Sequence[pa.Array], groups: Sequence[GroupKey] | None, inputs: int, rows: int
-    ) -> pa.Array | list[Any]:
-        """The SQL values of distinct inputs, met on `rows` rows; None where an answer is missing, failed or overlong."""
-        canonical = self.inquiry.canonical(texts)
-        digests = digests_of(canonical, inputs)
+    def look_up(self, inputs: Inputs) -> pa.Array | list[Any]:
+        """The SQL values of inputs; None where an answer is missing, failed or overlong."""
         with self.inquiry.lock:
-            self.rows += rows
-            positions = self.inquiry.find(digests)
-            if groups is not None:
-                new = self._of_groups(groups, digests, positions)
+            self.rows += len(inputs.codes)
+            positions = inputs.positions(self.inquiry)
+            if self.group_width is not None:
+                new = self._of_groups(inputs, positions)
             elif self.noting:
                 new = np.flatnonzero(positions < 0)
                 self.waits |= not self.inquiry.known(positions).all()
             else:
                 new = _NOTHING
             if len(new):
-                taken = of_numbers(new)
-                self.inquiry.note(digests[new], [column.take(taken) for column in canonical])
-            return self._values(positions, canonical)
+                self.inquiry.note(inputs.digests[new], inputs.texts(new))
+            return self._values(positions, inputs)
 
-    def _of_groups(self, groups: Sequence[GroupKey], digests: Digests, positions: Positions) -> Positions:
+    def _of_groups(self, inputs: Inputs, positions: Positions) -> Positions:
         """The rows to note: no more of a group than it may have, and nothing of one that has its TRUE."""
         room = self.inquiry.room - len(self.inquiry.missing)
         known, true = self.inquiry.known(positions).tolist(), self._true(positions).tolist()
         chosen: dict[bytes, int] = {}
-        for row, key in enumerate(groups):
+        digests = inputs.digests
+        for row, key in enumerate(inputs.groups):
             group = self.groups.setdefault(key, Group())
             name = digests[row].tobytes()
             if known[row]:
@@ -130,7 +126,7 @@ class LookUp:
         margins[known] = self.inquiry.numbers(positions[known], 1)[:, 0]
         return margins
 
-    def _values(self, positions: Positions, texts: Sequence[pa.Array]) -> pa.Array | list[Any]:
+    def _values(self, positions: Positions, inputs: Inputs) -> pa.Array | list[Any]:
         if self.kind is Kind.FILTER:  # whole columns, because these are looked up by the million
             margins = self._margins(positions)
             return of_flags(margins >= least_margin(self.threshold), ~np.isnan(margins))
@@ -138,7 +134,7 @@ class LookUp:
         values: list[Any] = [None] * len(positions)
         if not len(rows):
             return values
-        for labels, some in self._by_labels(rows, positions, texts):
+        for labels, some in self._by_labels(rows, positions, inputs):
             numbers = self.inquiry.numbers(positions[some], len(labels) or 1)
             for row, found in zip(some.tolist(), numbers.tolist(), strict=True):
                 if found[0] == found[0]:
@@ -146,7 +142,7 @@ class LookUp:
         return values
 
     def _by_labels(
-        self, rows: Positions, positions: Positions, texts: Sequence[pa.Array]
+        self, rows: Positions, positions: Positions, inputs: Inputs
     ) -> Iterator[tuple[tuple[Label, ...], Positions]]:
         """Rows by the labels that their numbers are about."""
         if not self.labels_in_row:
@@ -154,7 +150,7 @@ class LookUp:
             return
         answered = rows[~np.isnan(self.inquiry.numbers(positions[rows], 1)[:, 0])]  # the labels of others may be none
         lists: dict[str, list[int]] = {}
-        for row, text in zip(answered.tolist(), texts[-1].take(of_numbers(answered)).to_pylist(), strict=True):
+        for row, text in zip(answered.tolist(), inputs.texts(answered)[-1].to_pylist(), strict=True):
             lists.setdefault(text, []).append(row)
         for text, some in lists.items():
             yield labels_of(text), np.array(some)
@@ -175,6 +171,7 @@ class StatementLookUps:
         self.inquiries: dict[object, Inquiry] = {}
         self.tags: list[str] = []
         self._look_ups: dict[object, str] = {}
+        self._recent = RecentChunks()
         for i, call in enumerate(calls):
             options = call.options
             about = (
@@ -197,9 +194,10 @@ class StatementLookUps:
         same = (id(inquiry), call.kind, threshold, call.level, bool(call.labels_argument), apart, call.group)
         if same not in self._look_ups:
             tag = f"q{next(_numbers)}"
-            _by_tag[tag] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), grouped)
+            look_up = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), grouped, self._recent)
+            _by_tag[tag] = look_up
             for place in _ELSEWHERE:
-                _by_tag[tag + place] = LookUp(inquiry, call.kind, threshold, call.level, bool(call.labels_argument), None)
+                _by_tag[tag + place] = replace(look_up, group_width=None, groups={})
             self._look_ups[same] = tag
         return self._look_ups[same]
 
@@ -225,6 +223,7 @@ class StatementLookUps:
             look_up.next_round(look_up.level, asks=tag in asking)
 
     def stop(self) -> None:
+        self._recent.clear()
         for _, look_up in self._noting():
             look_up.noting = False
 

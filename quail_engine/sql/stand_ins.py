@@ -83,12 +83,14 @@ def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mappi
         inside = [i for i, c in enumerate(query.calls) if reached.start <= c.start and c.end <= reached.end]
         condition = spliced(query, (reached.start, reached.end), {i: stand_in(query, i, tags, tables) for i in inside})
         conditions.append(f"({reached.before}{condition}{reached.after}) IS TRUE")
-    # What is known is shown, lest of two TRUE operands of an OR each made the other needless.
-    shown = f"{_known(query, index, tags)} IS NOT NULL" if call.unless else ""
-    for turn in call.unless:
-        decides = f"({_as_known(query, (turn.start, turn.end), tags)}) {turn.decides}"
-        conditions.append(f"(({decides}) IS NOT TRUE OR {shown})")
-    conditions += [_in_turn(query, call.turns, tags, tables)] if call.turns else []
+    undecided = [f"(({_as_known(query, (turn.start, turn.end), tags)}) {turn.decides}) IS NOT TRUE" for turn in call.unless] + (
+        [_in_turn(query, call.turns, tags, tables)] if call.turns else []
+    )
+    if call.unless or any(turn.asks_on for turn in call.turns):
+        # What is known is shown, lest of two TRUE operands of an OR each made the other needless.
+        conditions.append(f"({_known(query, index, tags)} IS NOT NULL OR ({' AND '.join(undecided)}))")
+    else:
+        conditions += undecided
     guard = f"({' AND '.join(conditions)})" if conditions else "TRUE"
     group = [f"CAST({column} AS VARCHAR)" for column in call.group or ()]
     beside = [_beside(query, i, tags, tables) for i in call.beside]
@@ -98,24 +100,36 @@ def _look_up_inputs(query: Query, index: int, tags: Sequence[str], tables: Mappi
 def _in_turn(query: Query, turns: Sequence[Turn], tags: Sequence[str], tables: Mapping[int, str]) -> str:
     """Whether nothing that comes before decides, one after the other: CASE looks at none of it behind what does.
 
-    So the look-ups in it need no guard for what comes before them, but for that inside of the same operand.
+    So the look-ups in it need no guard for what comes before them, but for that inside of the same operand. What notes nothing
+    stands in one branch: all of it sees the same rows, and finds them sooner.
     """
-    branches = []
+    branches: list[str] = []
+    notes = True  # whether a look-up of the last branch may note something, and so must not be seen behind another one
     for turn in turns:
         part = turn.start, turn.end
-        alone = replace(query, calls=tuple(_within(call, part) for call in query.calls))
-        # DuckDB stops at what is not TRUE, and may meet what comes before there alone; else it meets it where it stands, too.
-        own = [_elsewhere(tag, BEFORE) for tag in tags] if turn.waits else tags
+        alone = replace(query, calls=tuple(_within(call, turn) for call in query.calls))
         inside = [i for i, c in enumerate(query.calls) if turn.start <= c.start and c.end <= turn.end]
-        operand = spliced(alone, part, {i: stand_in(alone, i, own, tables) for i in inside})
+        if turn.asks_on:
+            operand = _as_known(query, part, tags)
+        else:
+            # DuckDB stops at what is not TRUE, and may meet what comes before here alone; else it meets that where it stands.
+            own = [_elsewhere(tag, BEFORE) for tag in tags] if turn.waits else tags
+            operand = spliced(alone, part, {i: stand_in(alone, i, own, tables) for i in inside})
         waiting = [open_look_up(alone, i, tags) for i in inside if turn.waits]
-        branches.append(f"WHEN {' OR '.join([f'({operand}) {turn.decides}', *waiting])} THEN FALSE")
-    return f"CASE {' '.join(branches)} ELSE TRUE END"
+        decided = " OR ".join([f"({operand}) {turn.decides}", *waiting])
+        before, notes = notes, not turn.asks_on or any(alone.calls[i].turns for i in inside)
+        if before or notes:
+            branches.append(decided)
+        else:
+            branches[-1] += f" OR {decided}"
+    return f"CASE {' '.join(f'WHEN {decided} THEN FALSE' for decided in branches)} ELSE TRUE END"
 
 
-def _within(call: AiCall, part: tuple[int, int]) -> AiCall:
+def _within(call: AiCall, turn: Turn) -> AiCall:
     """A call as it is looked up among the calls of one operand."""
-    return replace(call, turns=tuple(t for t in call.turns if part[0] <= t.start and t.end <= part[1]), beside=())
+    turns = tuple(t for t in call.turns if turn.start <= t.start and t.end <= turn.end)
+    # Of an OR, what is needless has been decided elsewhere, and may as well be taken for open.
+    return replace(call, turns=turns, unless=() if turn.asks_on else call.unless, beside=())
 
 
 def _beside(query: Query, index: int, tags: Sequence[str], tables: Mapping[int, str]) -> str:
