@@ -72,6 +72,8 @@ class Supposing(Answering):
             self._reached[inquiry] = weakest(self._reached.get(inquiry, Source.MEASURED), self._weakest)
             self._rooflines[inquiry] = model.roofline
         super()._run(model, inquiries, round_)
+        for inquiry in round_.cascade:  # which of its inputs are asked was supposed just now
+            self._reached[inquiry] = weakest(self._reached.get(inquiry, Source.MEASURED), self._weakest)
 
     def share(self, inquiry: Inquiry) -> Estimate:
         """The share of inputs that are TRUE: a hint, else that of the answers that are known, else an assumption."""

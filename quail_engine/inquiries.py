@@ -131,7 +131,7 @@ class Inquiries:
 
     def recall_ahead(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """Settles what the store knows of what these calls miss in a run that lists all of their inputs; nothing is asked."""
-        self._note(calls, run)
+        self.note(calls, run)
         self.recall(calls)
         self.look_ups.forget()
         self.ahead = True
@@ -140,11 +140,11 @@ class Inquiries:
         """Repeats a run, in which these calls note what is missing, until nothing is."""
         missing = None
         while missing is None or missing:
-            self._note(calls, run)
+            self.note(calls, run)
             missing = self.look_ups.missing()
             self.answer(missing)
 
-    def _note(self, calls: Sequence[int], run: Callable[[], None]) -> None:
+    def note(self, calls: Sequence[int], run: Callable[[], None]) -> None:
         """A run in which these calls note what is missing, and no others."""
         self.look_ups.start_only(calls)
         try:

@@ -206,11 +206,8 @@ class Resolver:
         levels = {self.query.calls[shown.call].level for shown in limit.shown}
         for level in sorted(levels):
             numbers = [n for n, shown in enumerate(limit.shown) if self.query.calls[shown.call].level == level]
-            self._look_ups.start_only([limit.shown[n].call for n in numbers])
-            try:
-                self._drain(lookups_query(self.query, limit, numbers, self._inquiries.tags, RESULT))
-            finally:
-                self._look_ups.stop()
+            sql = lookups_query(self.query, limit, numbers, self._inquiries.tags, RESULT)
+            self._inquiries.note([limit.shown[n].call for n in numbers], partial(self._drain, sql))
             if missing := self._look_ups.missing():
                 self._known_first |= level in self._shown_levels
                 self._shown_levels.add(level)

@@ -73,8 +73,9 @@ def _(node: RoundsNode) -> dict[str, Any]:
 @as_data.register
 def _(step: TogetherNode) -> dict[str, Any]:
     conditions = [list(condition) for condition in step.conditions]
-    tokens, apart = as_data(step.tokens_fresh), as_data(step.tokens_apart)
-    return {"conditions": conditions, "cascades": step.cascades, "tokens_fresh": tokens, "tokens_apart": apart}
+    tokens, apart = as_data(step.chosen.tokens_fresh), as_data(step.apart.tokens_fresh)
+    ways = {"chosen": as_data(step.chosen), "rejected": [as_data(way) for way in step.rejected]}
+    return {"conditions": conditions, "cascades": step.cascades, "tokens_fresh": tokens, "tokens_apart": apart, **ways}
 
 
 @as_data.register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
@@ -23,6 +23,8 @@ from quail_engine.plan.tree import (
     RoundsNode,
     ShownRowsNode,
     TogetherNode,
+    total,
+    weakest,
 )
 from quail_engine.sql import PIN
 
@@ -114,14 +116,52 @@ def _(rounds: Rounds, calls: Sequence[CallNode]) -> Iterator[Node]:
         by_level = tuple(sorted((calls[i] for i in rounds.calls), key=lambda call: call.level))
         orders = tuple(tuple(conjunct.calls for conjunct in order) for order in rounds.orders)
         passes = tuple(order[0].passes.value for order in rounds.orders)
-        yield RoundsNode(rounds.levels, by_level, orders, tuple(map(_together, rounds.together)), passes)
+        yield RoundsNode(rounds.levels, by_level, orders, tuple(_together(step, calls) for step in rounds.together), passes)
 
 
-def _together(step: Together) -> TogetherNode:
-    tokens, apart = (Estimate(round(value), Source.ASSUMED) for value in (step.tokens, step.tokens_apart))
-    return TogetherNode(
-        tuple(conjunct.calls for conjunct in step.conditions), step.cascades, step.conditions[0].passes.value, tokens, apart
+def _together(step: Together, calls: Sequence[CallNode]) -> TogetherNode:
+    """Its ways are priced as planned, and where the plan is forecast, by what the chosen one comes to there."""
+    asked, at_once = sum(step.shares), float(len(step.shares))
+    # Apart, too, each is asked where those before it pass; at once all are asked of the first one's texts.
+    requests = asked if step.cascades else at_once
+    priced = _priced(step, [calls[i].estimate for conjunct in step.conditions for i in conjunct.calls], requests)
+    names = {True: "each where the one before passes, on its KV", False: "all at once, on one KV"}
+    other = (
+        priced(names[not step.cascades], step.tokens_else, at_once if step.cascades else asked) if step.tokens_else else None
     )
+    return TogetherNode(
+        tuple(conjunct.calls for conjunct in step.conditions),
+        step.cascades,
+        step.conditions[0].passes.value,
+        priced(names[step.cascades], step.tokens, requests),
+        priced("the text anew for each", step.tokens_apart, asked),
+        other,
+    )
+
+
+def _priced(step: Together, figures: Sequence[Figures], planned: float) -> Callable[[str, float, float], Alternative]:
+    """Prices a way by its planned tokens and requests, those of the chosen one being `step.tokens` and `planned`."""
+    forecast = total(figures)
+
+    def priced(what: str, tokens: float, requests: float) -> Alternative:
+        if not forecast.tokens_fresh or not forecast.tokens_fresh.value:
+            return Alternative(what, None, Estimate(round(tokens), Source.ASSUMED), None)
+        times = tokens / step.tokens
+        return Alternative(
+            what,
+            _times(forecast.requests, requests / planned, whole=True),
+            _times(forecast.tokens_fresh, times, whole=True),
+            _times(forecast.seconds, times, whole=False),
+        )
+
+    return priced
+
+
+def _times(figure: Estimate | None, factor: float, whole: bool) -> Estimate | None:
+    if figure is None or factor == 1:
+        return figure
+    value = figure.value * factor
+    return Estimate(round(value) if whole else value, weakest(figure.source, Source.CALCULATED))
 
 
 def _shown(step: FirstRows | None, calls: Sequence[CallNode]) -> Iterator[Node]:

@@ -94,8 +94,9 @@ def _(node: RoundsNode) -> Iterator[str]:
         on_kv = f"asked where the one before is {_words(step.passes)}, on its KV"
         way = on_kv if step.cascades else "asked together, as they share the text's KV"
         yield f"  of these {way}: {_conditions(step.conditions, questions)}"
-        tokens, apart = (_amounts((estimate, "tokens")) for estimate in (step.tokens_fresh, step.tokens_apart))
-        yield f"    {tokens}; instead: the text anew for each, {apart}"
+        yield f"    {_price(step.chosen)}"
+        for other in step.rejected:
+            yield f"    instead: {other.what}, {_price(other)}"
 
 
 def _words(passes: str) -> str:
@@ -156,6 +157,8 @@ def tokens_factor(way: Alternative, chosen: Alternative) -> float | None:
 
 
 def _price(way: Alternative) -> str:
+    if way.requests is None and way.seconds is None:  # of what was planned, and not counted
+        return _amounts((way.tokens_fresh, "tokens"))
     return _amounts((way.requests, "requests"), (way.tokens_fresh, "tokens"), (way.seconds, "s"))
 
 

@@ -35,6 +35,7 @@ class Together:
     conditions: Order
     tokens: float
     tokens_apart: float  # were the text prefilled for each of them
+    tokens_else: float | None  # in the other way to share it, at once or waiting; None where they cannot wait
     cascades: bool  # each is asked where those before it leave the whole open; False: at once
     shares: tuple[float, ...]  # of the first one's texts, those about which each is asked
 
@@ -53,6 +54,7 @@ class Step:
     end: int
     tokens: float
     tokens_apart: float
+    tokens_else: float | None = None
     cascades: bool = False
 
 
@@ -69,9 +71,9 @@ def cheapest_steps(
     it. At once conditions are asked only where it gains something, as that asks more.
 
     >>> cheapest_steps(100, lambda start, end: 10 * (end - start), [50, 25])
-    [Step(start=0, end=2, tokens=5750, tokens_apart=8250, cascades=True)]
+    [Step(start=0, end=2, tokens=5750, tokens_apart=8250, tokens_else=6000, cascades=True)]
     >>> cheapest_steps(100, lambda start, end: 10 * (end - start), [50, 50])
-    [Step(start=0, end=2, tokens=6000, tokens_apart=11000, cascades=False)]
+    [Step(start=0, end=2, tokens=6000, tokens_apart=11000, tokens_else=6000, cascades=False)]
     >>> [step.end for step in cheapest_steps(10, lambda start, end: 30 * (end - start), [50, 5], lambda start, end: False)]
     [1, 2]
     """
@@ -92,9 +94,11 @@ def _ways(
     """The ways to ask conditions in one step, with their prices in tokens."""
     apart = sum(inputs[i] * (text + behind(i, i + 1)) for i in range(start, end))
     at_once = inputs[start] * (text + behind(start, end))
-    if end - start == 1 or at_once * TIE < apart:
-        yield at_once + _BATCH_TOKENS, Step(start, end, at_once, apart)
-    if waits and end - start > 1:
+    several, waiting = end - start > 1, None
+    if waits and several:
         first = inputs[start] * (text + behind(start, start + 1))
-        tokens = first + sum(inputs[i] * (behind(i - 1, i + 1) - behind(i - 1, i)) for i in range(start + 1, end))
-        yield tokens + _BATCH_TOKENS * (end - start), Step(start, end, tokens, apart, cascades=True)
+        waiting = first + sum(inputs[i] * (behind(i - 1, i + 1) - behind(i - 1, i)) for i in range(start + 1, end))
+    if not several or at_once * TIE < apart:
+        yield at_once + _BATCH_TOKENS, Step(start, end, at_once, apart, waiting)
+    if waiting is not None:
+        yield waiting + _BATCH_TOKENS * (end - start), Step(start, end, waiting, apart, at_once, cascades=True)

@@ -133,8 +133,13 @@ class TogetherNode:
     conditions: tuple[tuple[int, ...], ...]  # by the numbers of their calls
     cascades: bool  # each is asked where those before it pass; False: at once
     passes: str  # what that means: `IS TRUE`, or in an OR `IS NOT TRUE`
-    tokens_fresh: Estimate  # that are prefilled for them, and were the text prefilled for each
-    tokens_apart: Estimate
+    chosen: Alternative
+    apart: Alternative  # were the text prefilled for each
+    otherwise: Alternative | None  # at once where they cascade, else each where those before it pass; None: they cannot
+
+    @property
+    def rejected(self) -> tuple[Alternative, ...]:
+        return (self.apart, self.otherwise) if self.otherwise else (self.apart,)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _groups(plan: LogicalPlan, order: Order, conjunction: Conjunction, known: Co
                 if step.end - step.start > 1:
                     of = slice(step.start, step.end)
                     shares = tuple(inputs / max(1.0, left[step.start]) for inputs in left[of])
-                    yield Together(conditions[of], step.tokens, step.tokens_apart, step.cascades, shares)
+                    yield Together(conditions[of], step.tokens, step.tokens_apart, step.tokens_else, step.cascades, shares)
         first += len(conditions)
 
 
