@@ -329,7 +329,8 @@ class Answering:
         place, cascade = round_.place, round_.cascade
         while pending:
             pending, needless = without_needless(pending, cascade)
-            yield Settled(needless=needless)
+            if needless:
+                yield Settled(needless=needless)
             claimed = self._owner.claim(place, [p.key for p in pending])
             ours, pending = [p for p in pending if p.key in claimed], [p for p in pending if p.key not in claimed]
             if not place.alone:  # another statement may have got answers since the store was asked

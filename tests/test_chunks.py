@@ -78,5 +78,5 @@ def test_conditions_of_an_or_share_what_is_hashed(monkeypatch: pytest.MonkeyPatc
         question = "AI_FILTER('Contains ''{}''?', body)"
         con.sql(f"select {' or '.join(question.format(word) for word in ('1', '22', '333', '4444'))} as x from t")
         assert con.report.asked == 1000 + 729 + 712 + 711
-    # Five runs, in each of which 26 look-ups see one chunk, or the rows of it that an operand left open.
+    # Five runs, in each of which 19 look-ups see one chunk, or the rows of it that an operand left open.
     assert sum(hashed) < 5 * 2.5 * 1000
