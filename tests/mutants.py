@@ -30,22 +30,10 @@ class Mutant:
     suite: tuple[str, ...] = SUITE  # the tests that must catch it
 
 
-_FILL = (
-    "taken = (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)\n"
-    "    return taken.fill_null(False) if arrow_type == pa.bool_() else taken"
-)
+_FILL = "taken = values.take(codes)\n    return taken.fill_null(False) if taken.type == pa.bool_() else taken"
 
 MUTANTS = (
-    Mutant(
-        "NULL as FALSE",
-        (
-            (
-                "lookups/functions.py",
-                "return (values if isinstance(values, pa.Array) else pa.array(values, arrow_type)).take(index)",
-                _FILL,
-            ),
-        ),
-    ),
+    Mutant("NULL as FALSE", (("lookups/functions.py", "return values.take(codes)", _FILL),)),
     Mutant(
         "OR as AND in the guard",
         (
@@ -73,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "swapped arguments",
-        (("lookups/functions.py", "return codes, picked", "return codes, picked[::-1]"),),
+        (("lookups/chunks.py", "return codes, picked", "return codes, picked[::-1]"),),
     ),
     Mutant("wrong outer side", (("sql/pairs.py", 'not in ("", "LEFT")', 'not in ("", "LEFT", "RIGHT", "FULL")'),)),
     Mutant("LIMIT ignored", (("sql/query.py", "find_limit(tree, nodes, source)", "None"),)),
