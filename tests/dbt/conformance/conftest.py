@@ -16,7 +16,7 @@ EVERYDAY = frozenset(
         *("TestConstraintsRollback", "TestIncrementalContractSqlHeader", "TestPersistDocs", "TestCachingLowercaseModel"),
         *("TestUDFsBasic", "TestSQLUDAF", "TestBodies", "TestAFunctionThatAsks", "TestPythonUDFNotSupported"),
         *("TestPrePostModelHooks", "TestPrePostRunHooks", "TestAfterRunHooks", "TestQueryComments"),
-        *("TestPythonModel", "TestPythonIncremental", "TestSampleMode", "TestShowLimit", "TestNull"),
+        *("TestPythonModel", "TestPythonIncremental", "TestShowLimit", "TestNull"),
         *("TestStoreTestFailures", "TestUnitTestInvalidInput"),
     }
 )
