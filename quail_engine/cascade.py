@@ -29,11 +29,12 @@ class Follows:
     share: float  # of the texts for which all that come before are as they must be, as expected
 
     def passes(self, positions: Positions) -> NDArray[np.bool_]:
-        """For which of the leader's inputs the question is asked; those that failed are NULL."""
+        """For which of the leader's inputs the question is asked; one that failed is NULL, and behind a needless one all is."""
         margins = self.leader.numbers(positions, 1)[:, 0]
         yes, no = margins >= self.least, margins < self.least
         true, false = (no, yes) if self.negated else (yes, no)
-        return np.asarray({Passes.TRUE: true, Passes.NOT_FALSE: ~false, Passes.NOT_TRUE: ~true}[self.needs])
+        passed = {Passes.TRUE: true, Passes.NOT_FALSE: ~false, Passes.NOT_TRUE: ~true}[self.needs]
+        return np.asarray(passed & ~self.leader.refused(positions))
 
 
 Cascade = Mapping[Inquiry, Follows]
@@ -57,13 +58,14 @@ def leaders_first(inquiries: Sequence[Inquiry], cascade: Cascade) -> list[Inquir
 def without_needless(pending: Sequence[Pending], cascade: Cascade) -> tuple[Sequence[Pending], int]:
     """The requests that known answers to what they wait for leave; how many they make needless, which are settled."""
     needless: set[int] = set()
-    for inquiry, rows in _waiting(pending, cascade).items():
-        follows = cascade[inquiry]
-        positions = np.array([pending[row].leader for row in rows])
+    waiting = _waiting(pending, cascade)
+    for inquiry in leaders_first(list(waiting), cascade):
+        follows, rows = cascade[inquiry], np.array(waiting[inquiry])
+        positions = np.array([pending[row].leader for row in rows.tolist()])
         decided = follows.leader.known(positions)
         decided[decided] = ~follows.passes(positions[decided])
-        needless.update(np.array(rows)[decided].tolist())
-    refuse([pending[index] for index in needless])
+        refuse([pending[row] for row in rows[decided].tolist()])
+        needless.update(rows[decided].tolist())
     return [p for index, p in enumerate(pending) if index not in needless] if needless else pending, len(needless)
 
 

@@ -149,6 +149,10 @@ class Inquiry:
         self._places[positions] = _REFUSED
         self._refused += len(positions)
 
+    def refused(self, positions: Positions) -> NDArray[np.bool_]:
+        """Which of the known inputs were refused."""
+        return np.asarray(self._places[positions] == _REFUSED)
+
     def numbers(self, positions: Positions, width: int) -> Numbers:
         """The first `width` numbers of known inputs, a row each; NaN for those that have none."""
         found: Numbers = np.full((len(positions), width), np.nan, np.float32)

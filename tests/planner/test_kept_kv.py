@@ -197,3 +197,15 @@ def test_the_plan_says_what_it_saves(connected: Connected) -> None:
     assert kept.estimate.requests == apart.estimate.requests
     assert kept.estimate.tokens_fresh.value < 0.9 * apart.estimate.tokens_fresh.value  # type: ignore[union-attr]
     assert kept.choices[0].rejected[0].tokens_fresh
+
+
+def test_what_waits_for_something_needless_is_needless(connected: Connected) -> None:
+    about = [f"AI_FILTER('Contains ''{word}''?', r.body, {{'selectivity': 0.2}})" for word in ("heart", "even", "report")]
+    con = connected(sample_rows=0)
+    sql = f"select r.id, a.id as a from r join a on {FIRST} where {' and '.join(about)}"
+    con.sql(sql)
+    # Of 12 texts 6 hold 'heart', 5 of these 'even', and all 'report': with 6 names they make 30 pairs.
+    assert con.report.asked == 12 + 6 + 5 + 30
+    assert con.report.plan.count("asked where the one before is TRUE, on its KV") >= 2
+    con.sql(sql)
+    assert (con.report.asked, con.report.recalled) == (0, 12 + 6 + 5 + 30), "of a text without 'heart' the rest is not asked"
