@@ -5,7 +5,9 @@ Registered once a database instance; which question a look-up is about comes wit
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -35,16 +37,27 @@ _STUBS = {
 }
 
 
+_registering = threading.Lock()  # that nobody takes an instance for ready which is not yet
+
+
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Adds look-ups and stubs to a database instance, once; outside any transaction."""
-    try:  # listing an instance's functions takes twenty times as long
-        create_function(connection, OPEN, _open_function, "BOOLEAN")
-    except (duckdb.CatalogException, duckdb.NotImplementedException):  # it has them, by another connection or by this one
-        return
-    for name, (sql_type, arrow_type) in _TYPES.items():
-        create_function(connection, name, _look_up_function(arrow_type), sql_type)
-    for name, sql_type in _STUBS.items():
-        create_function(connection, name, _stub(name), sql_type)
+    with _registering:
+        try:  # listing an instance's functions takes twenty times as long
+            create_function(connection, OPEN, _open_function, "BOOLEAN")
+        except (duckdb.CatalogException, duckdb.NotImplementedException):  # it has them, by another connection or by this one
+            return
+        for name, (function, sql_type) in _functions().items():
+            create_function(connection, name, function, sql_type)
+
+
+@cache
+def _functions() -> dict[str, tuple[Callable[..., pa.Array], str]]:
+    """All but OPEN, by name, with their SQL types. Kept until the process ends: DuckDB lets go of a function's Python object
+    with the connection that created it, and still calls it for others."""
+    look_ups = {name: (_look_up_function(arrow_type), sql_type) for name, (sql_type, arrow_type) in _TYPES.items()}
+    stubs = {name: (_stub(name), sql_type) for name, sql_type in _STUBS.items()}
+    return {**look_ups, **stubs}
 
 
 def create_function(connection: duckdb.DuckDBPyConnection, name: str, function: Callable[..., pa.Array], sql_type: str) -> None:
