@@ -71,7 +71,7 @@ class Session:
         self._told: set[str] = set()  # warnings of a dialect: once a run
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Adds the look-ups to a database instance; once is enough for all its connections, outside a transaction."""
+        """Adds the look-ups to a database instance; once is enough for all its connections."""
         register(connection)
 
     def contains_ai(self, text: str) -> bool:

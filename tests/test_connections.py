@@ -35,6 +35,15 @@ def test_sessions_one_after_the_other(database: duckdb.DuckDBPyConnection) -> No
     assert asked_and_found(database) == asked_and_found(database) == asked_and_found(database.cursor()) == (ROWS, 14)
 
 
+def test_an_open_transaction_goes_on_and_takes_no_functions_with_it(database: duckdb.DuckDBPyConnection) -> None:
+    for _ in range(2):  # the second time the functions are there
+        database.execute("begin")
+        database.execute("insert into t values ('text 111')")
+        assert asked_and_found(database) == (ROWS + 1, 15)
+        database.execute("rollback")
+    assert asked_and_found(database) == (ROWS, 14)
+
+
 def test_functions_outlive_the_connection_that_added_them(database: duckdb.DuckDBPyConnection) -> None:
     for _ in range(3):
         cursor = database.cursor()

@@ -41,14 +41,16 @@ _registering = threading.Lock()  # that nobody takes an instance for ready which
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Adds look-ups and stubs to a database instance, once; outside any transaction."""
-    with _registering:
+    """Adds look-ups and stubs to a database instance, once."""
+    # By a connection of its own: a transaction that is open in this one would be aborted where the instance has them, and take
+    # them with it where it is rolled back.
+    with _registering, connection.cursor() as own:
         try:  # listing an instance's functions takes twenty times as long
-            create_function(connection, OPEN, _open_function, "BOOLEAN")
-        except (duckdb.CatalogException, duckdb.NotImplementedException):  # it has them, by another connection or by this one
+            create_function(own, OPEN, _open_function, "BOOLEAN")
+        except duckdb.CatalogException:  # it has them
             return
         for name, (function, sql_type) in _functions().items():
-            create_function(connection, name, function, sql_type)
+            create_function(own, name, function, sql_type)
 
 
 @cache
