@@ -263,16 +263,6 @@ def test_numbers_with_features_serve_a_decision_that_reads_features_alone(con: C
     assert (con.report.asked, con.report.recalled) == (64, 64), "labelled rows were asked for both"
 
 
-def test_a_refresh_asks_for_features_again(con: Connection) -> None:
-    call = f"select {chosen(labelled(64))} from reviews"
-    con.sql(call)
-    con._session.start_run()
-    con.sql(call, refresh=True)
-    assert con.report.asked == 64 + ROWS
-    con.sql(call, refresh=True)
-    assert con.report.asked == 0
-
-
 def test_features_and_label_scores_of_one_row_are_asked_beside_each_other(open_reviews: Callable[..., Connection]) -> None:
     con = open_reviews(answers=None)
     calls = [chosen(labelled(64)), f"AI_CLASSIFY(body, {MANY!r})"]
@@ -420,8 +410,9 @@ def test_nothing_is_asked_of_labelled_rows_that_no_row_needs(con: Connection) ->
     assert con.report.asked == 0
 
 
-def test_a_refresh_asks_the_labelled_rows_again(con: Connection) -> None:
-    call = f"select {positive(labelled(64))} from reviews"
+@pytest.mark.parametrize("asking", [positive, chosen])  # for numbers and features, and for features alone
+def test_a_refresh_asks_the_labelled_rows_again(asking: Callable[..., str], con: Connection) -> None:
+    call = f"select {asking(labelled(64))} from reviews"
     con.sql(call)
     con._session.start_run()
     con.sql(call, refresh=True)
