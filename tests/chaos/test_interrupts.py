@@ -19,7 +19,8 @@ import pytest
 from quail_engine.answers import AnswerStore
 from quail_engine.settings import AnswersSettings
 
-MODELS, ROWS = 4, 150
+# As many rows as take the slowed engine far longer than a signal takes to arrive, however busy the machine is.
+MODELS, ROWS = 4, 1000
 TOTAL = MODELS * ROWS
 Signals = tuple[tuple[float, int], ...]
 
@@ -43,7 +44,7 @@ cli(sys.argv[2:])
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("interrupted")
     output = {"type": "quail", "path": "dev.duckdb", "threads": 4}
-    quail = {"engine": "mock", "token_budget": 300, "answers": ".quail/answers"}
+    quail = {"engine": "mock", "token_budget": 100, "answers": ".quail/answers"}
     profile = {"interrupted": {"target": "dev", "outputs": {"dev": {**output, "quail": quail}}}}
     (root / "profiles.yml").write_text(json.dumps(profile))
     (root / "dbt_project.yml").write_text(json.dumps({"name": "interrupted", "version": "1.0", "profile": "interrupted"}))
@@ -67,6 +68,10 @@ class Run:
     @property
     def asked(self) -> int:
         return sum(requests for _, requests in self.batches)
+
+    @property
+    def batches_after(self) -> int:
+        return sum(moment > self.signalled for moment, _ in self.batches)
 
 
 def _run(project: Path, seconds_a_batch: float, signals: tuple[tuple[float, int], ...] = ()) -> Run:
@@ -122,7 +127,7 @@ def test_an_interrupted_run_stops_and_the_next_goes_on(
     before, tables_before = _stored(project), _tables(project)
     run = _run(project, seconds_a_batch, signals)
     assert run.code in codes, run.printed
-    assert run.batches[-1][0] - run.signalled < 2
+    assert run.batches_after < 20, "it stops soon, far from the end"
     assert _stored(project) == before + run.asked, "the batch in flight was kept"
     terminated = "Encountered an error:\nTerminated (SIGTERM). The answers that came are kept" in re.sub(
         r"\d\d:\d\d:\d\d  ", "", run.printed
