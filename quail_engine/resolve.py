@@ -6,7 +6,6 @@ user's transaction.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -144,7 +143,8 @@ class Resolver:
         last = max(0, levels - 1)
         # What is known already needs no run a level.
         level, settled = (last, True) if self._inquiries.ahead else (0, levels == 0)
-        for turn in itertools.count():
+        turns = 0  # that found new inputs, though there was room for all
+        while True:
             keep = level == last and settled
             self._look_ups.start(level)
             try:
@@ -159,7 +159,8 @@ class Resolver:
             if keep and not missing and self._limit:
                 missing = self._missing_of_shown(self._limit)
             if missing:
-                self._refuse_without_end(turn, missing)
+                turns += all(len(inquiry.missing) < inquiry.room for inquiry in missing)
+                self._refuse_without_end(turns)
                 lowest, *higher = self._look_ups.waiting_levels() or [level]
                 if higher:
                     self._look_ups.forget()
@@ -218,12 +219,11 @@ class Resolver:
         for column in aside_columns(self.query, self._limit) if self._limit else ():
             self._cursor.execute(f"ALTER TABLE temp.main.{RESULT} DROP COLUMN {quoted(column)}")
 
-    def _refuse_without_end(self, turn: int, missing: list[Inquiry]) -> None:
+    def _refuse_without_end(self, turns: int) -> None:
         """Raises when rounds keep finding new inputs, as they do where a view or macro hides a volatile value."""
-        full = any(len(inquiry.missing) >= inquiry.room for inquiry in missing)
-        if turn > _TURNS + _TURNS_A_CALL * len(self.query.calls) and not full:
+        if turns > _TURNS + _TURNS_A_CALL * len(self.query.calls):
             raise QuailError(
-                f"After {turn} runs this statement still finds texts that it did not have before, as it does when random() or "
+                f"After {turns} runs this statement still finds texts that it did not have before, as it does when random() or "
                 "another volatile value stands in a view or macro that it reads. Store that part in a table first."
             )
 
