@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from quail_engine.calls import AiCall, Turn
 from quail_engine.sql.aliases import item_of
-from quail_engine.sql.dialect import AiFunction, has_span, span
+from quail_engine.sql.dialect import OF_ITEMS, AiFunction, has_span, span
 from quail_engine.sql.guards import grouped
 from quail_engine.sql.options import chooses
 from quail_engine.sql.pairs import readable_ctes
@@ -26,7 +26,7 @@ from quail_engine.sql.scopes import holds_ai, operands, unwrapped
 
 # Between a condition and its call: here a call is asked about other rows than those that the condition is about.
 _BOOLEAN = ("AI_FILTER", "AI_JOIN")
-_OTHER_ROWS = (exp.AggFunc, exp.Window, exp.Lambda, exp.Anonymous)
+_OTHER_ROWS = (exp.AggFunc, exp.Window, *OF_ITEMS, exp.Anonymous)
 
 
 class Passes(str, Enum):

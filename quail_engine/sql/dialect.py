@@ -47,6 +47,10 @@ class AiFunction(NamedFunction):
     """A call of one of AI_FUNCTIONS."""
 
 
+OF_ITEMS = (exp.Lambda, exp.Comprehension)
+"""What evaluates an expression for each item of a list."""
+
+
 def span(node: exp.Expr) -> tuple[int, int]:
     """Character offsets of a node's text in its statement, end exclusive."""
     found = node.meta.get(_SPAN)
@@ -116,3 +120,21 @@ class QuailDialect(DuckDB):
         _parse_join = noting(DuckDBParser._parse_join)
         _parse_cte = noting(DuckDBParser._parse_cte)
         _parse_function_call = noting(DuckDBParser._parse_function_call)
+
+        def _replace_lambda(self, node: exp.Expr | None, expressions: list[exp.Expr]) -> exp.Expr | None:
+            """Makes names of a lambda's parameters, which are no columns; they span what the columns did."""
+            replaced = super()._replace_lambda(node, expressions)
+            for name in replaced.find_all(exp.Identifier, exp.Dot) if replaced is not None else ():
+                tokens = [part.meta for part in name.find_all(exp.Identifier) if "start" in part.meta]
+                if tokens and not has_span(name):
+                    name.meta[_SPAN] = (min(t["start"] for t in tokens), max(t["end"] for t in tokens) + 1)
+            return replaced
+
+        def _parse_comprehension(self, this: exp.Expr | None) -> exp.Comprehension | None:
+            """Names of items are no columns here either."""
+            found = super()._parse_comprehension(this)
+            if found is not None:
+                parameters = [found.args[key] for key in ("expression", "position") if found.args.get(key) is not None]
+                for key in ("this", "condition"):
+                    found.set(key, self._replace_lambda(found.args.get(key), parameters))
+            return found

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.conjuncts import Conjunction, Passes, RowSpace, conjunct_of, is_free, row_space
-from quail_engine.sql.dialect import AiFunction, has_span
+from quail_engine.sql.dialect import OF_ITEMS, AiFunction, has_span
 from quail_engine.sql.guards import at_root, grouped, guard_of
 from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, place_of
 from quail_engine.sql.source import Source
@@ -71,7 +71,7 @@ def _is_in_another(node: exp.Expr) -> bool:
 
 def _may_be_ordered(node: exp.Expr, place: Place) -> bool:
     scope = place.scope
-    if not isinstance(scope, exp.Select) or node.find_ancestor(exp.Lambda, AiFunction) is not None:
+    if not isinstance(scope, exp.Select) or node.find_ancestor(*OF_ITEMS, AiFunction) is not None:
         return False
     if place.clause in (Clause.ON, Clause.WHERE) or not (grouped(scope) or scope.args.get("distinct")):
         return True

@@ -86,13 +86,6 @@ def refuse_query(tree: exp.Expr, source: Source) -> None:
     for prompt in tree.find_all(exp.Anonymous):
         if prompt.name.upper() == "PROMPT" and not isinstance(prompt.parent, AiFunction):
             raise source.error_at(prompt, "PROMPT is the first argument of an AI call.", f"AI_FILTER({source.sql(prompt)})")
-    for lambda_ in tree.find_all(exp.Lambda):
-        if (call := lambda_.find(AiFunction)) is not None:
-            raise source.error_at(
-                call,
-                "An AI call cannot stand in a lambda: what a list holds is not a row that can be asked about.",
-                "select … from (select unnest(list) as item …) where AI_FILTER('…', item)",
-            )
     for node in tree.find_all(exp.Anonymous, exp.Rand, exp.Uuid, exp.TableSample, exp.NextValueFor):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, exp.Anonymous) and name not in _VOLATILE:
