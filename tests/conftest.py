@@ -11,12 +11,23 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import duckdb
 import pytest
+from hypothesis import HealthCheck, settings
 
 import quail_engine
 from quail_engine import Connection
 
 # Project fixtures of dbt's own adapter tests; pytest accepts this name in the top-level conftest only.
 pytest_plugins = ["dbt.tests.fixtures.project"]
+
+# What is drawn is the same in every run, and no example fails because the machine had no time for it. Long runs that go on
+# looking (QUAIL_FUZZ, QUAIL_DIFFERENTIAL) have settings of their own.
+settings.register_profile(
+    "quail",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("quail")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = REPOSITORY / "tests" / "golden"

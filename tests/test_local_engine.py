@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.decoder import TINY, write_tiny_folder
 from reference.requests import (
@@ -61,7 +61,7 @@ few_runs = st.lists(token_runs, min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize("name", ["llama untied", "qwen2 tied"])
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 @given(
     pool=few_runs,
     picks=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=8),

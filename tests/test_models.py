@@ -19,7 +19,7 @@ import gguf
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quail_engine.cli import main
@@ -276,14 +276,14 @@ def converts_or_refuses(path: Path, content: bytes) -> None:
         shutil.rmtree(target)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(place=st.integers(0, 4_000), byte=st.integers(0, 255))
 @example(place=2336, byte=196)  # a tensor's kind becomes another one, whose scales are not finite
 def test_a_changed_byte_gives_a_model_error_or_a_model(tmp_path: Path, sound: bytes, place: int, byte: int) -> None:
     converts_or_refuses(tmp_path / "m.gguf", sound[:place] + bytes([byte]) + sound[place + 1 :])
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_a_file_cut_short_gives_a_model_error(tmp_path: Path, sound: bytes, share: float) -> None:
     path = tmp_path / "m.gguf"

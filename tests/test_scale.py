@@ -20,7 +20,7 @@ QUESTION = "AI_FILTER('Is it angry?', body)"
 LIMITS: dict[str, Any] = {"max_requests": 10**9, "max_seconds": 10**9}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 4_000), max_size=900), max_size=12), st.booleans())
 def test_the_table_numbers_digests_as_a_dict_would(chunks: list[list[int]], crowded: bool) -> None:
     table, expected = DigestTable(), {}

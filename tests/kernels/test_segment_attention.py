@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -94,7 +94,7 @@ segments = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=40).map(tup
     ("heads", "dtype"),
     [((1, 1), torch.float16), ((4, 2), torch.float32), ((3, 1), torch.float32), ((8, 1), torch.float16)],
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8)
 @given(paths=st.lists(segments, min_size=1, max_size=6), budget=st.sampled_from([20, 1_000]), seed=st.integers(0, 99))
 def test_random_forests(heads: tuple[int, int], dtype: torch.dtype, paths: list[list[Ids]], budget: int, seed: int) -> None:
     requests = [Request(tuple(path), READOUT) for path in paths]
