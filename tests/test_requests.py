@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import duckdb
@@ -11,6 +10,7 @@ import pytest
 
 import quail_engine
 from quail_engine import Connection
+from quail_engine.sql import split
 
 REFUND = "AI_FILTER(PROMPT('Does it mention ''refund''? {0}', body))"
 
@@ -457,12 +457,12 @@ def test_a_round_notes_no_more_than_it_may(noted: int) -> None:
         assert con.report.asked == 101
 
 
-def test_a_statement_without_ai_calls_costs_almost_nothing(con: Connection) -> None:
-    statement = "insert into t values (1, 'paid and said: a text that mentions nothing') -- and a comment\n" * 50
-    begun = time.process_time()
-    for _ in range(2_000):
-        assert not quail_engine.mentions_ai(statement)
-    assert (time.process_time() - begun) / 2_000 < 50e-6
+def test_a_statement_without_ai_calls_is_not_parsed(con: Connection) -> None:
+    split.cache_clear()
+    con.sql("select 'paid and said: a text that mentions nothing' -- and a comment")
+    assert split.cache_info().misses == 0
+    con.sql("select 'AI_FILTER(x)' -- which only a look at its tokens tells")
+    assert split.cache_info().misses == 1
 
 
 def test_a_filter_is_asked_before_the_pairs(con: Connection) -> None:
