@@ -19,6 +19,7 @@ from quail_engine.batching.batch import Batch
 from quail_engine.engine.mock import MockEngine
 
 THREADS, ROWS = 6, 200
+PATIENCE = 300.0  # seconds until something is said to hang; nothing is measured here
 
 
 class Gate:
@@ -33,14 +34,14 @@ class Gate:
 
     def until_handed_in(self, session: Session, statements: int) -> None:
         """Waits until so many statements have requests at the engine."""
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + PATIENCE
         while sum(place.handed is not None for place in session._owner._places) < statements:
             assert time.monotonic() < ends
             time.sleep(0.005)
 
     def until_waited(self, session: Session, statements: int) -> None:
         """Waits until so many statements know what they ask and what others ask."""
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + PATIENCE
         while sum(bool(place.claimed or place.awaited) for place in session._owner._places) < statements:
             assert time.monotonic() < ends
             time.sleep(0.005)
@@ -52,7 +53,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
     def held(engine: MockEngine, batch: Batch) -> Any:
         gate.reached.set()
-        assert gate.open.wait(30)
+        assert gate.open.wait(PATIENCE)
         gate.asked += len(batch.reads)
         texts = "".join(chr(token) for node in batch.nodes for token in node.ids)
         gate.batches.append({int(number) for number in re.findall(r"note (\d+)", texts)})
@@ -85,7 +86,7 @@ def _sql(start: int, stop: int) -> str:
 def test_what_several_statements_ask_is_asked_once(session: Session, database: duckdb.DuckDBPyConnection, gate: Gate) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         runs = [pool.submit(session.execute, database.cursor(), _sql(10 * t, 10 * t + ROWS)) for t in range(THREADS)]
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         gate.open.set()
         reports = [run.result() for run in runs]
     distinct = ROWS + 10 * (THREADS - 1)
@@ -105,7 +106,7 @@ def test_what_is_asked_is_asked_once_without_a_store(
     session.register(database)
     with ThreadPoolExecutor(3) as pool:
         runs = [pool.submit(session.execute, database.cursor(), _sql(0, ROWS))]
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         runs += [pool.submit(session.execute, database.cursor(), _sql(start, start + ROWS)) for start in (50, 100)]
         gate.until_waited(session, 3)
         gate.open.set()
@@ -127,18 +128,18 @@ def test_a_cancelled_statement_leaves_the_others_alone(
     cancelled = [threading.Event(), threading.Event()]
     with ThreadPoolExecutor(3) as pool:
         running = pool.submit(session.execute, database.cursor(), _sql(0, many), cancelled=cancelled[0])
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         waiting = pool.submit(session.execute, database.cursor(), _sql(1_000, 1_000 + ROWS), cancelled=cancelled[1])
         other = pool.submit(session.execute, database.cursor(), _sql(2_000, 2_000 + ROWS))
         cancelled[1].set()  # one that waits for the model goes at once, while another has it
         with pytest.raises(QuailError, match="cancelled"):
-            waiting.result(timeout=10)
+            waiting.result(timeout=PATIENCE)
         assert not running.done()
         cancelled[0].set()  # the one that has it goes after its batch
         gate.open.set()
         with pytest.raises(QuailError, match="cancelled"):
-            running.result(timeout=10)
-        report = other.result(timeout=30)
+            running.result(timeout=PATIENCE)
+        report = other.result(timeout=PATIENCE)
     assert report.asked == ROWS
     assert {name for (name,) in database.execute("select table_name from duckdb_tables()").fetchall()} == {"t2000"}
     again = session.execute(database.cursor(), _sql(0, many))
@@ -157,11 +158,11 @@ def test_statements_share_batches_and_a_small_one_does_not_wait_for_a_big_one(
 ) -> None:
     with ThreadPoolExecutor(2) as pool:
         big = pool.submit(session.execute, database.cursor(), _sql(0, 5 * ROWS))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         small = pool.submit(session.execute, database.cursor(), _sql(1_000, 1_010))
         gate.until_handed_in(session, 2)
         gate.open.set()
-        assert (big.result(timeout=30).asked, small.result(timeout=30).asked) == (5 * ROWS, 10)
+        assert (big.result(timeout=PATIENCE).asked, small.result(timeout=PATIENCE).asked) == (5 * ROWS, 10)
     assert gate.asked == 5 * ROWS + 10
     assert _both(gate) == gate.batches[1:2], "the small one has all of its answers in the next batch"
     assert {number for notes in gate.batches for number in notes} == {*range(5 * ROWS), *range(1_000, 1_010)}
@@ -181,13 +182,13 @@ def test_an_error_of_the_engine_reaches_each_statement_of_the_batch(
     monkeypatch.setattr(MockEngine, "score", broken)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(session.execute, database.cursor(), _sql(0, ROWS))]
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         runs.append(pool.submit(session.execute, database.cursor(), _sql(1_000, 1_000 + ROWS)))
         gate.until_handed_in(session, 2)
         gate.open.set()
         for run in runs:
             with pytest.raises(QuailError, match="mock ran out of memory at a batch of"):
-                run.result(timeout=30)
+                run.result(timeout=PATIENCE)
     assert _both(gate) == gate.batches[1:] != []
     for start, stored in ((0, len(gate.batches[0])), (1_000, 0)):
         report = session.execute(database.cursor(), _sql(start, start + ROWS))
@@ -203,14 +204,14 @@ def test_a_budget_stops_its_statement_only(
     monkeypatch.setattr("quail_engine.owner.time.perf_counter", lambda: gate.seconds)
     with ThreadPoolExecutor(2) as pool:
         other = pool.submit(session.execute, database.cursor(), _sql(0, ROWS))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         limits = {"max_seconds": {"statement": 0.3}}
         stopped = pool.submit(session.execute, database.cursor(), _sql(1_000, 1_000 + 3 * ROWS), overrides=limits)
         gate.until_handed_in(session, 2)
         gate.open.set()
         with pytest.raises(BudgetError, match=r"max_seconds \(0.3\): \d+ of 600 requests were answered"):
-            stopped.result(timeout=30)
-        assert other.result(timeout=30).asked == ROWS
+            stopped.result(timeout=PATIENCE)
+        assert other.result(timeout=PATIENCE).asked == ROWS
     report = session.execute(database.cursor(), _sql(1_000, 1_000 + 3 * ROWS))
     assert 0 < report.recalled < 3 * ROWS
     assert report.asked == 3 * ROWS - report.recalled
@@ -223,14 +224,14 @@ def test_rounds_in_flight_count_towards_a_run_s_budget(database: duckdb.DuckDBPy
     session.register(database)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(session.execute, database.cursor(), _sql(0, ROWS))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         with pytest.raises(BudgetError, match="after 200 requests so far, would take this run over"):
             session.execute(database.cursor(), _sql(1_000, 1_000 + ROWS))
         same = pool.submit(session.execute, database.cursor(), _sql(10, ROWS))  # what another one asks costs nothing
         time.sleep(0.1)
         gate.open.set()
-        assert first.result(timeout=30).asked == ROWS
-        assert (same.result(timeout=30).asked, same.result().recalled) == (0, ROWS - 10)
+        assert first.result(timeout=PATIENCE).asked == ROWS
+        assert (same.result(timeout=PATIENCE).asked, same.result().recalled) == (0, ROWS - 10)
     session.close()
 
 
@@ -268,10 +269,10 @@ def test_conditions_that_wait_for_each_other_in_several_statements(
         for number, start in enumerate(starts):
             sql = _both_of(start, start + ROWS)
             runs.append(pool.submit(session.execute, database.cursor(), sql, overrides=overrides))
-            assert gate.reached.wait(30)
+            assert gate.reached.wait(PATIENCE)
             gate.until_waited(session, number + 1)
         gate.open.set()
-        reports = [run.result(timeout=60) for run in runs]
+        reports = [run.result(timeout=PATIENCE) for run in runs]
     told = [{i for i in range(start, start + ROWS) if "1" in str(i)} for start in starts]
     for start, ones in zip(starts, told, strict=True):
         rows = database.execute(f"from t{start} order by i").fetchall()
@@ -291,11 +292,11 @@ def test_a_cancelled_cascade_keeps_its_answers(
         running = pool.submit(
             session.execute, database.cursor(), _both_of(0, 5 * ROWS), cancelled=cancelled, overrides=overrides
         )
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(PATIENCE)
         cancelled.set()
         gate.open.set()
         with pytest.raises(QuailError, match="cancelled"):
-            running.result(timeout=30)
+            running.result(timeout=PATIENCE)
     kept = gate.asked
     report = session.execute(database.cursor(), _both_of(0, 5 * ROWS), overrides=overrides)
     ones = sum("1" in str(i) for i in range(5 * ROWS))

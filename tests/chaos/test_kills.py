@@ -109,7 +109,8 @@ def _cut_power(folder: Path, synced: dict[int, int], chance: random.Random) -> N
     """Of what journals hold beyond their last sync a power cut leaves any part."""
     for path in (folder / "answers").rglob("*.journal"):
         status = path.stat()
-        os.truncate(path, chance.randint(synced.get(status.st_ino, 0), status.st_size))
+        # A new file may have the number of one that is gone, and whose sizes were synced.
+        os.truncate(path, chance.randint(min(synced.get(status.st_ino, 0), status.st_size), status.st_size))
 
 
 def _rows_of(report: dict[str, Any], when: str) -> list[Any]:
@@ -119,12 +120,14 @@ def _rows_of(report: dict[str, Any], when: str) -> list[Any]:
 def _kill(server: Server, folder: Path, at: str, undisturbed: Undisturbed, chance: random.Random) -> None:
     """One run killed at a drawn occurrence of a step, looked at, and run again."""
     folder.mkdir()
-    # How often a step occurs depends a little on how threads meet; one that does not come is drawn again.
-    for _ in range(5):
-        number = chance.randint(1, undisturbed.counts[at])
+    # How often a step occurs depends a little on how threads meet: where one does not come an earlier one is drawn.
+    number = undisturbed.counts[at]
+    while True:
+        number = chance.randint(1, number)
         code = server.run(folder, at, number)
-        if code == -signal.SIGKILL:
+        if code == -signal.SIGKILL or number == 1:
             break
+        number -= 1
         for path in sorted(folder.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
     assert code == -signal.SIGKILL, (at, number)

@@ -38,7 +38,7 @@ def write(folder: str, process: int, seconds: float) -> dict[str, object]:
 
     def work(thread: int) -> None:
         chance = random.Random(process * THREADS + thread)
-        while time.monotonic() < ends:
+        while not written[thread] or time.monotonic() < ends:  # a thread that gets no time writes once, too
             numbers = range(written[thread], written[thread] + _BATCH)
             shared.remember(QUESTION, "t", [(key(process, thread, n), answer(process, thread, n)) for n in numbers])
             written[thread] = numbers.stop
