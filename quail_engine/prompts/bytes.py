@@ -64,7 +64,7 @@ class Reading(NamedTuple):
         if HEAD <= ids[0] <= CUE:
             parts = (*self.parts, self.open.decode()) if ids[0] > HEAD else ()
             return Reading(parts, bytes(ids[1:]))
-        return Reading(self.parts, self.open + bytes(token for token in ids if token < HEAD))
+        return Reading(self.parts, self.open + bytes(ids[:-1] if ids[-1] == END else ids))
 
     def request(self) -> tuple[Question, tuple[str, ...], str]:
         """The question, the argument texts and what follows the cue, after a path that has passed it."""

@@ -24,10 +24,9 @@ class _TextFirstReading(NamedTuple):
     segments: tuple[bytes, ...] = ()
 
     def on(self, ids: Ids) -> _TextFirstReading:
-        text = bytes(token for token in ids if token < HEAD)
         if HEAD <= ids[0] <= CUE:
-            return _TextFirstReading((*self.segments, text))
-        return _TextFirstReading((*self.segments[:-1], self.segments[-1] + text))
+            return _TextFirstReading((*self.segments, bytes(ids[1:])))
+        return _TextFirstReading((*self.segments[:-1], self.segments[-1] + bytes(ids)))
 
     def request(self) -> tuple[Question, tuple[str, ...], str]:
         *texts, question, after = self.segments
