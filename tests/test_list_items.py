@@ -24,7 +24,7 @@ OF_TEXT = "AI_FILTER('Mentions ''refund''?', a)"
     ("sql", "asked"),
     [
         (f"select id, list_transform(items, lambda x: {REFUND}) from t order by id", 24),
-        (f"select id, list_filter(items, lambda x: {REFUND} and {OTHER}) from t order by id", 48),
+        (f"select id, list_filter(items, lambda x: {REFUND} and {OTHER}) from t order by id", 24 + 12),
         (f"select id, list_transform(items, lambda x: x like 'x%' and {REFUND}) from t order by id", 12),
         (
             f"select id, list_transform(items, lambda x: case when {OTHER} then 1 when {REFUND} then 2 else 3 end) from t order by id",
@@ -49,6 +49,9 @@ OF_TEXT = "AI_FILTER('Mentions ''refund''?', a)"
         ),
         (f"select id, [{REFUND} for x in items if x like 'x%'] from t order by id", 12),
         (f"select id, [x for x in items if {REFUND}] from t order by id limit 2", 4),
+        (f"select id, [{REFUND} and {OTHER} for x in items] from t order by id limit 2", 4 + 2),
+        (f"select id, [{REFUND} or {OTHER} for x, i in items if i = 2 or {REFUND}] from t order by id", 24 + 12),
+        (f"select id, [[{REFUND} for x in y] for y in [items, [a]]] from t order by id", 36),
         (f"select id from t where id > 100 and len(list_filter(items, lambda x: {REFUND})) > 0", 0),
         (f"select id from t where len(list_filter(items, lambda x: {REFUND})) > 0 and {OF_TEXT} order by id", 12 + 8),
         (f"select id, case when id > 5 then list_transform(items, lambda x: {REFUND}) end from t order by id", 12),

@@ -105,6 +105,7 @@ class QuailDialect(DuckDB):
 
     class Parser(DuckDBParser):
         FUNCTIONS = {**DuckDBParser.FUNCTIONS, **{name: AiFunction.builder(name) for name in AI_FUNCTIONS}}  # noqa: RUF012
+        RANGE_PARSERS = {k: parse for k, parse in DuckDBParser.RANGE_PARSERS.items() if k is not TokenType.FOR}  # noqa: RUF012
 
         _parse_assignment = noting(DuckDBParser._parse_assignment)
         _parse_disjunction = noting(DuckDBParser._parse_disjunction)
@@ -129,6 +130,12 @@ class QuailDialect(DuckDB):
                 if tokens and not has_span(name):
                     name.meta[_SPAN] = (min(t["start"] for t in tokens), max(t["end"] for t in tokens) + 1)
             return replaced
+
+        @noting
+        def _parse_bracket_key_value(self, is_map: bool = False) -> exp.Expr | None:
+            """An item of a list, or what a list comprehension makes one of: an AND or OR is, as a whole."""
+            item = super()._parse_bracket_key_value(is_map)
+            return (self._parse_comprehension(item) if self._match(TokenType.FOR) else None) or item
 
         def _parse_comprehension(self, this: exp.Expr | None) -> exp.Comprehension | None:
             """Names of items are no columns here either."""

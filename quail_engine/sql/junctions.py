@@ -71,7 +71,7 @@ def _is_in_another(node: exp.Expr) -> bool:
 
 def _may_be_ordered(node: exp.Expr, place: Place) -> bool:
     scope = place.scope
-    if not isinstance(scope, exp.Select) or node.find_ancestor(*OF_ITEMS, AiFunction) is not None:
+    if not isinstance(scope, exp.Select) or node.find_ancestor(AiFunction) is not None:
         return False
     if place.clause in (Clause.ON, Clause.WHERE) or not (grouped(scope) or scope.args.get("distinct")):
         return True
@@ -83,6 +83,8 @@ def _space(node: exp.Expr, place: Place, passes: Passes, source: Source) -> RowS
     select = place.scope
     assert isinstance(select, exp.Select), "what is ordered stands in a SELECT"
     where = select.args.get("where")
+    if node.find_ancestor(*OF_ITEMS, exp.Select) is not select:  # items are no rows
+        return None
     if place.clause not in (Clause.WHERE, Clause.SELECT) or (place.clause is Clause.SELECT and where and holds_ai(where.this)):
         return None
     around: exp.Expr = node
