@@ -112,9 +112,23 @@ def test_every_read_sees_its_request_and_every_prefix_is_prefilled_once(requests
     chains = [chain(nodes, number) for number in nodes]
     assert len(chains) == len(set(chains))
     paths = [path for request in requests for path in read_paths(request)]
-    fresh = min_tokens(paths, CHUNK_TOKENS)
-    assert sum(batch.tokens for batch in batches) == fresh
+    fresh, least = sum(batch.tokens for batch in batches), min_tokens(paths, CHUNK_TOKENS)
+    # What comes first takes nothing from requests that begin alike, nor they from it.
+    references = {request.readout.reference.segments for request in requests}
+    assert least <= fresh <= least + sum(map(len, itertools.chain.from_iterable(references)))
     assert count_tokens(requests) == TokenCount(fresh=fresh, logical=sum(request.tokens for request in requests))
+
+
+@given(requests_strategy, st.integers(1, 40))
+def test_a_request_is_answered_as_soon_as_it_is_read_itself(requests: list[Request], token_budget: int) -> None:
+    batches, _, _ = replay(requests, token_budget)
+    last = [[-1, -1] for _ in requests]  # the batches with the last read of the request itself, and of its reference
+    for number, batch in enumerate(batches):
+        for read in batch.reads:
+            readout = requests[read.request].readout
+            compared = read.part >= len(readout.suffixes) - readout.reference.reads
+            last[read.request][compared] = number
+    assert all(own >= compared for own, compared in last)
 
 
 @given(requests_strategy, st.integers(1, 40))

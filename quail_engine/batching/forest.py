@@ -11,6 +11,8 @@ A request may wait for the answer to another one that begins alike, as the secon
 forest when that answer says so; until then the KV of the first one's path is kept, and so it costs what is its own.
 
 Nor need requests that begin alike be known at the same time: what they begin with may be `Held` from one schedule to the next.
+
+What requests are compared with comes before them: none is answered before it, so all would be lost with a process that is killed.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class _Forest:
 
     ids: list[Ids]
     parents: list[int]
-    children: dict[int, list[int]]  # sorted by their tokens; the roots are the children of ROOT
+    children: dict[int, list[int]]  # those of a reference first, else sorted by their tokens; the roots are the children of ROOT
     siblings: dict[int, tuple[int, int]]  # node → the sibling before it, and with how many equal tokens both begin
     reads: dict[int, list[tuple[Ids, int, int]]]  # node → (head rows, request, part)
     ends: dict[int, int]  # request → the node of its last segment
@@ -280,6 +282,7 @@ def _grow(requests: Sequence[Request], without: Collection[int] = (), held: int 
     readout: Readout | None = None
     reads: list[tuple[tuple[Ids, ...], Ids]] = []  # of the readout: the path after the request or the reference, and head rows
     own, reference = 0, ROOT  # of the readout: how many reads are after the request, and the node that the others are after
+    early = set[int]()  # nodes of references
     for number, request in enumerate(requests):
         if number in without:
             continue
@@ -299,22 +302,26 @@ def _grow(requests: Sequence[Request], without: Collection[int] = (), held: int 
             own, reference = len(reads) - readout.reference.reads, ROOT
             for segment in readout.reference.segments:
                 reference = _place(forest, known, reference, segment)
+            early.update(forest.path(reference))
         for part, (runs, rows) in enumerate(reads):
             node = path[-1] if part < own else reference
             for run in runs:
                 node = _place(forest, known, node, run)
             forest.reads.setdefault(node, []).append((rows, number, part))
     for children in forest.children.values():
-        _compare(forest, children)
+        _compare(forest, children, early)
     return forest
 
 
-def _compare(forest: _Forest, children: list[int]) -> None:
-    """Sorts the children of a node, and notes what each begins with that the one before it does, too."""
+def _compare(forest: _Forest, children: list[int], early: set[int]) -> None:
+    """Sorts the children of a node, `early` ones before the others, and notes what each begins with that the one before it does,
+    too."""
     ids = forest.ids
     children.sort(key=ids.__getitem__)
+    if not early.isdisjoint(children):
+        children.sort(key=lambda node: node not in early)
     for one, other in itertools.pairwise(children):
-        if shared := _common(ids[one], ids[other]):
+        if (one in early) == (other in early) and (shared := _common(ids[one], ids[other])):
             forest.siblings[other] = one, shared
 
 
