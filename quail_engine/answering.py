@@ -267,6 +267,7 @@ class Answering:
                     else:
                         self._ask_part(model, pending, round_, expected)
             finally:
+                model.features.flush()
                 model.store.flush()
 
     def _ask_by_text(self, model: Model, first: Inquiry, pending: Sequence[Pending], round_: Round, expected: Spent) -> None:

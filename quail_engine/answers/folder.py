@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from quail_engine.answers import files
+from quail_engine.answers import files, frames
 from quail_engine.errors import AnswerStoreError
 
 
@@ -62,11 +60,7 @@ class Folder:
             files.write_private(self.root / ".gitignore", b"*\n")
 
     def journal_paths(self) -> list[Path]:
-        return sorted(self.journals.glob("*.journal"))
-
-    def new_journal(self) -> Path:
-        """A name that no other process takes; the oldest sorts first."""
-        return self.journals / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.journal"
+        return sorted(self.journals.glob(f"*{frames.SUFFIX}"))
 
     @contextmanager
     def upkeep(self) -> Iterator[None]:

@@ -26,7 +26,8 @@ from quail_engine.answers import journal, transfer, upkeep
 from quail_engine.answers.answer import Answer
 from quail_engine.answers.failures import Failure, FailureLog
 from quail_engine.answers.folder import Folder
-from quail_engine.answers.journal import Record, Writer
+from quail_engine.answers.frames import Writer
+from quail_engine.answers.journal import Record
 from quail_engine.answers.keys import KEY_BYTES, features_key, truncated_key
 from quail_engine.answers.remote import Remote
 from quail_engine.answers.segments import Segments, Stored
@@ -39,7 +40,6 @@ from quail_engine.settings import AnswersSettings, is_url
 
 SEAL_ANSWERS = 1 << 16
 READ_ONLY_ANSWERS = 1 << 20  # new answers that a `read_only` store has in memory, some 400 bytes each; then the older half goes
-SYNC_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +68,6 @@ class AnswerStore:
         self._fetched = False  # the copy of a store at a URL is as new as this process
         self._recent: dict[bytes, Stored] = {}  # what our own journal holds, or all that was remembered without one
         self._writer: Writer | None = None
-        self._synced = time.monotonic()
 
     def recall(self, keys: Sequence[bytes], since: int = 0) -> dict[bytes, Answer]:
         """The answers that are known, of this process and, as far as they are on disk, of all others; what is not is looked for
@@ -194,7 +193,6 @@ class AnswerStore:
         with self._lock, self._writing():
             if self._writer:
                 self._writer.sync()
-                self._synced = time.monotonic()
 
     def close(self) -> None:
         """Flushes, and leaves the journal to the next process; to a store at a URL it sends its answers.
@@ -278,16 +276,13 @@ class AnswerStore:
             self._writer = None
         if self._writer is None:
             self._writer = self._open(folder)
-        self._writer.append(record)
-        if time.monotonic() - self._synced >= SYNC_SECONDS:
-            self._writer.sync()
-            self._synced = time.monotonic()
+        self._writer.append(journal.encode(record))
 
     def _open(self, folder: Folder) -> Writer:
         """An abandoned journal to go on with, else a new one. An abandoned one that is full is sealed on the way."""
         folder.create()
         for path in folder.journal_paths():
-            writer = Writer.adopt(path)
+            writer = journal.FORMAT.adopt(path)
             if writer is None:
                 continue
             self._writer = writer
@@ -295,7 +290,7 @@ class AnswerStore:
             if len(self._recent) < SEAL_ANSWERS:
                 return writer
             self._seal(folder)
-        return Writer.create(folder.new_journal())
+        return journal.FORMAT.create(folder.journals)
 
     def _seal(self, folder: Folder) -> None:
         """Our journal becomes a segment; the next answer begins another journal."""

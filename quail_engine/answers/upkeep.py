@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from quail_engine.answers import files, journal, segments
 from quail_engine.answers.folder import Folder
-from quail_engine.answers.journal import Record, Writer
+from quail_engine.answers.frames import Writer
+from quail_engine.answers.journal import Record
 from quail_engine.answers.keys import KEY_BYTES
 from quail_engine.answers.segments import Segments
 from quail_engine.arrow import of_keys
@@ -180,7 +181,7 @@ def seal_abandoned(folder: Folder, send: Callable[[Path], None] | None = None) -
     """Seals the journals of processes that have ended, sends them where they have to be, and gives how many have an owner."""
     owned = 0
     for path in folder.journal_paths():
-        writer = Writer.adopt(path)
+        writer = journal.FORMAT.adopt(path)
         if writer:
             seal(folder, writer, send)
         else:

@@ -12,7 +12,7 @@ forest when that answer says so; until then the KV of the first one's path is ke
 
 Nor need requests that begin alike be known at the same time: what they begin with may be `Held` from one schedule to the next.
 
-What requests are compared with comes before them: none is answered before it, so all would be lost with a process that is killed.
+What requests are compared with comes before them: until it is read none has an answer, and a process that is killed loses all.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Forest:
 
     ids: list[Ids]
     parents: list[int]
-    children: dict[int, list[int]]  # those of a reference first, else sorted by their tokens; the roots are the children of ROOT
+    children: dict[int, list[int]]  # a reference's first, then by their tokens; the roots are the children of ROOT
     siblings: dict[int, tuple[int, int]]  # node → the sibling before it, and with how many equal tokens both begin
     reads: dict[int, list[tuple[Ids, int, int]]]  # node → (head rows, request, part)
     ends: dict[int, int]  # request → the node of its last segment
@@ -314,8 +314,8 @@ def _grow(requests: Sequence[Request], without: Collection[int] = (), held: int 
 
 
 def _compare(forest: _Forest, children: list[int], early: set[int]) -> None:
-    """Sorts the children of a node, `early` ones before the others, and notes what each begins with that the one before it does,
-    too."""
+    """Sorts the children of a node, `early` ones before the others, and notes what each begins with that the one before it
+    does, too."""
     ids = forest.ids
     children.sort(key=ids.__getitem__)
     if not early.isdisjoint(children):

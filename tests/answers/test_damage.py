@@ -8,7 +8,6 @@ import math
 import os
 import random
 import signal
-import struct
 import subprocess
 import sys
 import textwrap
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 
 from quail_engine.answers import Answer, journal, segments
 from quail_engine.answers import store as store_module
+from quail_engine.answers.frames import frame
 from quail_engine.answers.journal import Record
 
 DAMAGES = int(os.environ.get("QUAIL_DAMAGE", "60"))  # `make chaos` does 500
@@ -122,10 +122,9 @@ def test_random_bit_flips_and_cuts_never_give_a_wrong_answer(
 @settings(max_examples=300)
 def test_reading_any_bytes_as_a_journal_ends(tmp_path_factory: pytest.TempPathFactory, data: bytes, framed: bool) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "x.journal"
-    frame = struct.pack("<II", len(data), journal._checksum(data)) if framed else b""
-    path.write_bytes(journal.MAGIC + frame + data)
+    path.write_bytes(journal.FORMAT.magic + (frame(data) if framed else data))
     records, end = journal.read(path)
-    assert len(journal.MAGIC) <= end <= path.stat().st_size
+    assert len(journal.FORMAT.magic) <= end <= path.stat().st_size
     for record in records:
         assert len(record.keys) == len(record.answers)
     path.unlink()

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from answer_cases import Open, Q, journal_files, key, rows, segment_files
 
-from quail_engine.answers import Answer, AnswerStore, segments
+from quail_engine.answers import Answer, AnswerStore, frames, segments
 from quail_engine.answers import store as store_module
 from quail_engine.errors import AnswerStoreError
 from quail_engine.settings import AnswersSettings
@@ -111,7 +111,7 @@ def test_flush_makes_it_durable(open_store: Open, monkeypatch: pytest.MonkeyPatc
     assert len(synced) == before + 1
     store.flush()
     assert len(synced) == before + 1  # nothing new
-    monkeypatch.setattr(store_module, "SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(frames, "SYNC_SECONDS", 0.0)
     store.remember(Q, "t", rows(3, 4))
     assert len(synced) == before + 2
 

@@ -23,7 +23,7 @@ from typing import Any
 import duckdb
 
 from quail_engine import Session, Settings
-from quail_engine.answers import files, journal, segments, store, upkeep
+from quail_engine.answers import files, frames, segments, store, upkeep
 from quail_engine.engine.mock import MockEngine
 
 STEPS = tuple(
@@ -123,7 +123,7 @@ class _Cursor:
 
 
 def _instrument(steps: Steps, local: bool) -> None:
-    journal.os = files.os = _Os(steps)  # type: ignore[assignment]
+    frames.os = files.os = _Os(steps)  # type: ignore[assignment]
     Path.rename = steps.around("rename", Path.rename)  # type: ignore[method-assign]
     Path.replace = steps.around("rename", Path.replace)  # type: ignore[method-assign]
     upkeep.seal = steps.around("seal", upkeep.seal)
@@ -136,7 +136,7 @@ def _instrument(steps: Steps, local: bool) -> None:
 
     segments.write = write_segment
     store.SEAL_ANSWERS = _SEAL_ANSWERS
-    store.SYNC_SECONDS = 0.0
+    frames.SYNC_SECONDS = 0.0
     say = lambda store, question, template, answers, *_: {"kept": [key.hex() for key, _ in answers]}  # noqa: E731
     store.AnswerStore.remember = steps.around("remember", store.AnswerStore.remember, say)  # type: ignore[method-assign]
     engine = _local_engine() if local else MockEngine

@@ -20,8 +20,10 @@ from inputs import damaged, fuzzed, no_hang, statements, templates
 
 import quail_engine
 from quail_engine import ModelError, QuailError, SqlError
-from quail_engine.answers import Answer, AnswerStore, journal, segments
+from quail_engine.answers import Answer, AnswerStore, features, journal, segments
 from quail_engine.answers.failures import FailureLog
+from quail_engine.answers.features import FeatureStore
+from quail_engine.answers.frames import frame
 from quail_engine.answers.journal import Record
 from quail_engine.lookups import labels_of
 from quail_engine.settings import AnswersSettings
@@ -40,7 +42,7 @@ RECORDS = [
     for n in range(6)
 ]
 TRUTH = {key: answer for record in RECORDS for key, answer in zip(record.keys, record.answers, strict=True)}
-JOURNAL = journal.MAGIC + b"".join(map(journal.encode, RECORDS))
+JOURNAL = journal.FORMAT.magic + b"".join(frame(journal.encode(record)) for record in RECORDS)
 
 
 def _nested(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
@@ -68,9 +70,19 @@ def test_journals(folder: Path, data: bytes) -> None:
 @fuzzed
 def test_journals_that_somebody_made_up(folder: Path, data: bytes) -> None:
     path = folder / "x.journal"
-    path.write_bytes(journal.MAGIC + len(data).to_bytes(4, "little") + journal._checksum(data).to_bytes(4, "little") + data)
+    path.write_bytes(journal.FORMAT.magic + frame(data))
     with no_hang():
         journal.read(path)
+
+
+@given(data=damaged(features._batch({record.question: bytes(40) for record in RECORDS}).serialize().to_pybytes()))
+@fuzzed
+def test_journals_of_features(folder: Path, data: bytes) -> None:
+    kept = folder / "features"
+    kept.mkdir(exist_ok=True)
+    (kept / "x.journal").write_bytes(features._JOURNAL.magic + frame(data))
+    with no_hang():
+        FeatureStore(kept, 0).recall([record.question for record in RECORDS])
 
 
 @pytest.fixture(scope="module")
