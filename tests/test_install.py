@@ -82,14 +82,17 @@ def test_distributions_hold_the_package_and_nothing_else(distributions: dict[str
     ["wheel", pytest.param("sdist", marks=pytest.mark.slow), pytest.param("editable", marks=pytest.mark.slow)],
 )
 def test_a_new_project_builds(kind: str, distributions: dict[str, Path], tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    # Without a pip of its own, which takes as long to set up as much of what it would install.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
     (tmp_path / "home").mkdir()
     environment = Environment(tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin"), tmp_path / "home")
     target = ["--editable", str(REPOSITORY)] if kind == "editable" else [str(distributions[kind])]
-    environment.run("pip", "install", "--quiet", "--no-compile", "--constraint", str(REPOSITORY / "constraints.txt"), *target)
+    pip = [sys.executable, "-m", "pip", "--python", str(environment.binaries / "python")]
+    environment.run(*pip, "install", "--quiet", "--no-compile", "--constraint", str(REPOSITORY / "constraints.txt"), *target)
 
-    assert re.search(r"- quail: +\d", environment.run("dbt", "--version"))
-    _init(environment)
+    plugins = re.findall(r"- (\w+): +\d", environment.run("dbt", "--version").partition("Plugins:")[2])
+    assert "quail" in plugins
+    _init(environment, plugins)
     project = environment.home / "shop"
     (project / "models" / "urgent.sql").write_text(MODEL, encoding="utf-8")
     assert "All checks passed!" in environment.run("dbt", "debug", folder=project)
@@ -101,10 +104,12 @@ def test_a_new_project_builds(kind: str, distributions: dict[str, Path], tmp_pat
     assert environment.run("python", "-c", "import importlib.util as i; print(i.find_spec('torch'))").strip() == "None"
 
 
-def _init(environment: Environment) -> None:
-    """`dbt init`, answered as a newcomer would: our adapter, and the defaults. Then the mock in place of the model."""
-    listed = environment.run("python", "-c", "from dbt.version import _get_adapter_plugin_names as a; print(*a())").split()
-    environment.run("dbt", "init", "shop", answers=f"{listed.index('quail') + 1}\n\n\n\n")
+def _init(environment: Environment, plugins: list[str]) -> None:
+    """`dbt init`, answered as a newcomer would: our adapter, and the defaults. Then the mock in place of the model.
+
+    It numbers the adapters in the order in which `dbt --version` names them.
+    """
+    environment.run("dbt", "init", "shop", answers=f"{plugins.index('quail') + 1}\n\n\n\n")
     profiles = environment.home / "profiles.yml"
     profile = profiles.read_text(encoding="utf-8")
     assert "type: quail" in profile
