@@ -43,9 +43,11 @@ def test_golden(name: str, trees: duckdb.DuckDBPyConnection, golden: Callable[[s
 def test_rows_are_the_same_whatever_rule_is_left_out(name: str, trees: duckdb.DuckDBPyConnection) -> None:
     rows, asked = ask(trees, TREES[name])
     names = [rule.__name__ for rule in RULES]
-    for disabled in ([], *([rule] for rule in names), names):
-        assert ask(trees, TREES[name], disable_rules=disabled)[0] == rows, disabled
-    assert asked <= ask(trees, TREES[name], disable_rules=names)[1]
+    for disabled in names:
+        assert ask(trees, TREES[name], disable_rules=[disabled])[0] == rows, disabled
+    without_any = ask(trees, TREES[name], disable_rules=names)
+    assert without_any[0] == rows
+    assert asked <= without_any[1]
 
 
 @pytest.mark.parametrize(
