@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -10,6 +12,8 @@ from click.testing import CliRunner
 
 import quail_engine
 from quail_engine.cli import main
+from quail_engine.dbt_command import Project
+from quail_engine.run_plan import NOTHING_ASKED
 
 
 def test_brackets_of_a_question_and_of_a_row_are_printed(tmp_path: Path) -> None:
@@ -36,6 +40,16 @@ def test_explain_refuses_what_it_would_ignore(arguments: list[str], told: str) -
     done = CliRunner().invoke(main, ["explain", *arguments])
     assert done.exit_code == 2
     assert told in " ".join(done.output.split())
+
+
+def test_nodes_without_a_call_ask_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def operation(project: Project, macro: str, arguments: dict[str, Any]) -> None:
+        Path(arguments["json"]).write_text(json.dumps({"nodes": []}))
+
+    monkeypatch.setattr(Project, "run_operation", operation)  # for dbt's own part: tests/dbt
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    done = CliRunner().invoke(main, ["explain", "--project-dir", str(tmp_path), "--select", "gold"])
+    assert done.output == f"{NOTHING_ASKED}\n"
 
 
 def test_a_report_of_a_project_refuses_what_it_would_ignore(tmp_path: Path) -> None:

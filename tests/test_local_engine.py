@@ -125,7 +125,7 @@ def test_no_bit_depends_on_batch_mates(name: str, dtype: str, tiny_folder: Calla
 def test_no_bit_depends_on_batch_mates_in_a_real_model(model_folder: Callable[[str], Path]) -> None:
     requests = random_requests(7, [1, 3, 8, 16, 17, 70], vocabulary=40_000)
     # In the format that is taken here: bfloat16 is ten times slower where the processor has no instructions for it.
-    assert_bits_never_change(load(model_folder("smollm2-135m"), "auto", 2), requests, groups=[1, 3, 64])
+    assert_bits_never_change(load(model_folder("smollm2-135m"), "auto", 2), requests, groups=[1, 3])
 
 
 def test_no_bit_depends_on_another_schedule_in_the_batch(tiny_folder: Callable[[str], Path]) -> None:
