@@ -100,7 +100,7 @@ def test_a_failed_answer_is_refused(open_store: Open, value: float) -> None:
 def test_flush_makes_it_durable(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    monkeypatch.setattr(store_module, "SYNC_SECONDS", 1e9)
+    monkeypatch.setattr(frames, "SYNC_SECONDS", 1e9)
     store = open_store()
     store.remember(Q, "t", rows(0, 1))
     before = len(synced)
