@@ -214,6 +214,26 @@ def test_a_packed_product_is_the_plain_one(rows: int) -> None:
     assert torch.equal(product(given), torch.nn.functional.linear(given, weight))
 
 
+def test_short_texts_of_one_length_are_one_attention_call(
+    tiny_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def counted(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        calls.append(causal)
+        return reference_attention(query, key, value, causal)
+
+    monkeypatch.setattr("quail_engine.engine.local.engine.attention_kernel", lambda: counted)
+    engine = load(tiny_folder("llama tied"), "float32", 1)
+    texts = [(n % 97, n // 3, 5, 7, 11) if n % 2 else (n % 97, 13, n // 2) for n in range(60)]
+    requests = [Request(((1, 2, 3), text, (4, 8, 6)), JUDGE) for text in texts]
+    calls.clear()
+    (batch,) = schedule(requests, 2_048)
+    engine.score(batch)
+    # A layer has one call for all nodes themselves, one for the head, and two for texts of 3 and of 5 tokens.
+    assert (calls.count(True), calls.count(False)) == (3, 9)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_fused_kernel_is_the_reference(causal: bool) -> None:
     query, key, value = (torch.randn(3, 2, 37, 16) for _ in range(3))

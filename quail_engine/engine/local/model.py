@@ -143,15 +143,15 @@ def _project(config: Config, layer: Layer, packing: Packing, rotation: Tensor, h
     query[:, : packing.rows * group].view(heads, packing.rows, group, dim).copy_(
         turned[:, : config.num_heads].view(packing.rows, heads, group, dim).transpose(0, 1)
     )
-    key = turned[:, config.num_heads :].transpose(0, 1).to(projected.dtype, memory_format=torch.contiguous_format)
+    key = turned[:, config.num_heads :].transpose(0, 1).contiguous().to(projected.dtype)
     value = projected[:, config.num_heads + heads :].transpose(0, 1).contiguous()
     return query, (key, value)
 
 
 def _contexts(packing: Packing, own: KV, held: Mapping[int, Tensor], number: int) -> dict[int, KV]:
-    """The KV of every node that this batch attends to as a prefix, in layer `number`."""
+    """The KV in layer `number` of every node that is attended to in a call of its own."""
     contexts: dict[int, KV] = {}
-    for call in (call for calls in packing.levels for call in calls):
+    for call in (call for level in packing.levels for call in level.alone):
         if call.context in packing.spans:
             contexts[call.context] = _of_node(own, packing, call.context)
         else:

@@ -7,14 +7,15 @@ sibling are not among them: their keys and values are the sibling's. Attention i
   end to the next multiple of a step. That the padding follows from a node's own length keeps its bits its own. So does that
   the call is made for the whole node: queries of tokens that a sibling has computed are others' in their places, and dropped.
 * *prefix*: all tokens below a node attend to that node's KV, unmasked. They lie side by side, so that is one call a node with
-  children, however many children there are. Calls are kept by level, the number of ancestors of the node attended to.
+  children, however many children there are. Short nodes with few tokens below are gathered, too: those of one length and one
+  number of tokens below are one call. Calls are kept by level, the number of ancestors of the node attended to.
 
 A token's parts are merged by their log-sum-exps: its own, then level 0, 1, ... in that order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,10 @@ from quail_engine.engine.local.weights import Config
 
 Index = NDArray[np.int64]
 
+_FEW = 128
+"""Tokens of a node and below it, together, up to which a call of its own would take longer than gathering; no bit depends on
+it."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -36,23 +41,25 @@ class Span:
 
 
 @dataclass(frozen=True)
-class OwnCall:
-    nodes: int
-    length: int  # tokens a node, padded
+class GatheredCall:
+    pairs: int  # (node, kv head)
+    members: int  # that share a pair's keys: the query heads of a group, or 1 where these are among the query rows
+    query_rows: int  # of each member
+    keys: int  # of each pair
 
 
 @dataclass(frozen=True)
-class OwnAttention:
-    """The causal part: gather, one call a length, scatter.
+class Gathered:
+    """Attention of many nodes: gather, a call for those of one size, scatter.
 
-    Indices are rows of [kv heads, query rows] for queries, of [kv heads, kv rows] for keys and values; the calls' outputs, laid
-    end to end as [node, kv head, token, group member], are brought to [token, group member, kv head] by `scatter`.
+    Indices are rows of [kv heads, query rows] for queries, of [kv heads, kv rows] for keys and values.
     """
 
-    calls: tuple[OwnCall, ...]
-    queries: Index  # [node, kv head, group member, token] of all calls, end to end
-    keys: Index  # [node, kv head, token] of all calls, end to end
-    scatter: Index  # one a (token, group member, kv head)
+    calls: tuple[GatheredCall, ...]
+    queries: Index  # [pair, member, query row] of all calls, end to end; the calls' outputs lie alike
+    keys: Index  # [pair, key] of all calls, end to end
+    tokens: Index | None  # those that attend; None = all rows of the batch
+    outputs: Index  # where the output of each (token, group member, kv head) is
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class KvRows:
     count: int  # rows in all
     starts: Index  # [nodes]: into `rows`
     rows: Index  # the row of each token, node by node
+    contexts: Mapping[int, Index]  # rows of the held nodes that stand behind as a whole
 
     def of(self, node: int) -> Index:
         """Rows of a node's tokens, by its place in the batch."""
@@ -76,6 +84,12 @@ class PrefixCall:
 
 
 @dataclass(frozen=True)
+class Level:
+    alone: tuple[PrefixCall, ...]
+    gathered: Gathered | None
+
+
+@dataclass(frozen=True)
 class Packing:
     tokens: int
     rows: int  # tokens, padded for the linears
@@ -86,8 +100,8 @@ class Packing:
     taken: tuple[tuple[int, int], ...]  # held nodes, and how many of their first tokens' KV is put behind that of the rows
     kv_rows: Mapping[int, Index]  # node number → rows of its tokens' KV, where they don't lie side by side as its span
     ends: Mapping[int, int]  # node number → the position after its last token
-    own: OwnAttention
-    levels: tuple[tuple[PrefixCall, ...], ...]
+    own: Gathered
+    levels: tuple[Level, ...]
     read_tokens: Index  # [read rows]: the tokens that are read, each once, padded with the first
     read_rows: Index  # a read → its index in read_tokens
 
@@ -105,8 +119,12 @@ def pack(batch: Batch, held_ends: Mapping[int, int], held_parents: Mapping[int, 
         first_positions[i] = (ends[node.parent] if node.parent >= 0 else 0) + node.shared
         ends[node.number] = int(first_positions[i]) + node.fresh
     ids = np.fromiter((token for node in batch.nodes for token in node.ids[node.shared :]), dtype=np.int64, count=tokens)
-    kv = _kv_rows(batch, starts, rows)
+    below = _spans_below(batch, spans, held_parents)
+    sizes = _lengths(batch, below, held_ends, held_parents)
+    few = [[n for n, span in level.items() if sizes[n] + span.end - span.start <= _FEW] for level in below]
+    kv = _kv_rows(batch, starts, rows, {number: sizes[number] for level in few for number in level if number not in spans})
     positions = np.arange(tokens) + np.repeat(first_positions - starts[:-1], lengths)
+    kv_of = {**kv.contexts, **{node.number: kv.of(i) for i, node in enumerate(batch.nodes)}}
     step = query_step(config.num_kv_heads)
     query_rows = round_up(rows * config.group, step) + step
     read_tokens, read_rows = np.unique([spans[read.node].end - 1 for read in batch.reads], return_inverse=True)
@@ -121,7 +139,13 @@ def pack(batch: Batch, held_ends: Mapping[int, int], held_parents: Mapping[int, 
         kv_rows={node.number: kv.of(i) for i, node in enumerate(batch.nodes) if node.shared},
         ends=ends,
         own=_own_attention(batch, starts, kv, config, rows, query_rows),
-        levels=_prefix_calls(batch, spans, held_parents),
+        levels=tuple(
+            Level(
+                alone=tuple(PrefixCall(number, span) for number, span in level.items() if number not in gathered),
+                gathered=_gathered_prefixes({n: level[n] for n in gathered}, kv_of, kv.count, config, query_rows),
+            )
+            for level, gathered in zip(below, few, strict=True)
+        ),
         read_tokens=_padded(read_tokens.astype(np.int64), padded_rows(len(read_tokens), config.intermediate_size, threads)),
         read_rows=read_rows,
     )
@@ -131,7 +155,8 @@ def _padded(values: Index, count: int) -> Index:
     return np.concatenate([values, np.full(count - len(values), values[0] if len(values) else 0)])
 
 
-def _kv_rows(batch: Batch, starts: Index, rows: int) -> KvRows:
+def _kv_rows(batch: Batch, starts: Index, rows: int, held: Mapping[int, int]) -> KvRows:
+    """`held`: tokens of the nodes of earlier batches that are gathered from."""
     lengths = np.array([len(node.ids) for node in batch.nodes])
     shared = np.array([node.shared for node in batch.nodes])
     whole_starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -147,10 +172,15 @@ def _kv_rows(batch: Batch, starts: Index, rows: int) -> KvRows:
             taken.append((node.sibling, node.shared))
             found[start : start + node.shared] = np.arange(rows, rows + node.shared)
             rows += node.shared
-    return KvRows(tuple(taken), rows, whole_starts, found)
+    contexts = {}
+    for number, length in held.items():
+        taken.append((number, length))
+        contexts[number] = np.arange(rows, rows + length)
+        rows += length
+    return KvRows(tuple(taken), rows, whole_starts, found, contexts)
 
 
-def _own_attention(batch: Batch, starts: Index, kv: KvRows, config: Config, rows: int, query_rows: int) -> OwnAttention:
+def _own_attention(batch: Batch, starts: Index, kv: KvRows, config: Config, rows: int, query_rows: int) -> Gathered:
     lengths = np.diff(kv.starts)
     shared = np.array([node.shared for node in batch.nodes])
     heads = np.arange(config.num_kv_heads)
@@ -170,17 +200,53 @@ def _own_attention(batch: Batch, starts: Index, kv: KvRows, config: Config, rows
         token = starts[members, None] + np.where(fresh, offsets - shared[members, None], 0)
         query = heads[:, None, None] * query_rows + token[:, None, None, :] * config.group + group[:, None]
         queries.append(query.ravel())
-        output = np.arange(done, done + query.size).reshape(len(members), config.num_kv_heads, int(length), config.group)
-        scatter[token[fresh]] = output.transpose(0, 2, 3, 1)[fresh]
-        calls.append(OwnCall(len(members), int(length)))
+        output = np.arange(done, done + query.size).reshape(query.shape)
+        scatter[token[fresh]] = output.transpose(0, 3, 2, 1)[fresh]
+        calls.append(GatheredCall(len(members) * config.num_kv_heads, config.group, int(length), int(length)))
         done += query.size
-    return OwnAttention(tuple(calls), np.concatenate(queries), np.concatenate(keys), scatter.ravel())
+    return Gathered(tuple(calls), np.concatenate(queries), np.concatenate(keys), None, scatter.ravel())
 
 
-def _prefix_calls(
-    batch: Batch, spans: Mapping[int, Span], held_parents: Mapping[int, int]
-) -> tuple[tuple[PrefixCall, ...], ...]:
-    """For every node with tokens below it in this batch: that node and the span of those tokens, by level."""
+def _gathered_prefixes(
+    below: Mapping[int, Span], kv_of: Mapping[int, Index], kv_rows: int, config: Config, query_rows: int
+) -> Gathered | None:
+    """`below`: the tokens below each node; `kv_of`: its rows, of `kv_rows` in all."""
+    alike: dict[tuple[int, int], list[int]] = {}
+    for number, span in below.items():
+        alike.setdefault((len(kv_of[number]), span.end - span.start), []).append(number)
+    if not alike:
+        return None
+    heads = np.arange(config.num_kv_heads)[:, None]
+    step = query_step(config.num_kv_heads)
+    calls, queries, keys, tokens, outputs = [], [], [], [], []
+    done = 0
+    for (length, count), members in alike.items():
+        starts = np.array([below[number].start for number in members])[:, None]
+        # The rows that round the count up belong to other tokens, or to nobody; they are computed and dropped.
+        rows = round_up(count * config.group, step)
+        query = heads * query_rows + (starts[:, None] * config.group + np.arange(rows))
+        queries.append(query.ravel())
+        keys.append((heads * kv_rows + np.array([kv_of[number] for number in members])[:, None]).ravel())
+        tokens.append((starts + np.arange(count)).ravel())
+        output = np.arange(done, done + query.size).reshape(query.shape)[..., : count * config.group]
+        outputs.append(output.transpose(0, 2, 1).ravel())
+        calls.append(GatheredCall(len(members) * config.num_kv_heads, 1, rows, length))
+        done += query.size
+    return Gathered(tuple(calls), *map(np.concatenate, (queries, keys, tokens, outputs)))
+
+
+def _lengths(
+    batch: Batch, below: Sequence[Mapping[int, Span]], held_ends: Mapping[int, int], held_parents: Mapping[int, int]
+) -> dict[int, int]:
+    """The tokens of every node that is attended to."""
+    starts = {**held_ends, -1: 0}
+    lengths = {node.number: len(node.ids) for node in batch.nodes}
+    held = (number for level in below for number in level if number not in lengths)
+    return lengths | {number: held_ends[number] - starts[held_parents[number]] for number in held}
+
+
+def _spans_below(batch: Batch, spans: Mapping[int, Span], held_parents: Mapping[int, int]) -> list[dict[int, Span]]:
+    """For every node with tokens below it in this batch: the span of those tokens, by level."""
     parents = dict(held_parents) | {node.number: node.parent for node in batch.nodes}
     paths: dict[int, tuple[int, ...]] = {-1: ()}
 
@@ -198,4 +264,4 @@ def _prefix_calls(
                 below.append({})
             first = below[level].get(ancestor, span)
             below[level][ancestor] = Span(first.start, span.end)
-    return tuple(tuple(PrefixCall(number, span) for number, span in calls.items()) for calls in below)
+    return below
