@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 from quail_engine.answers import files
 
 SUFFIX = ".journal"
-SYNC_SECONDS = 1.0
+SYNC_SECONDS = 1.0  # that what was appended may wait to be made durable
 _FRAME = struct.Struct("<II")
 _Record = TypeVar("_Record")
 
