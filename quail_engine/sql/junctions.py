@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from quail_engine.sql.aliases import item_of
 from quail_engine.sql.conjuncts import Conjunction, Passes, RowSpace, conjunct_of, is_free, row_space
-from quail_engine.sql.dialect import OF_ITEMS, AiFunction, has_span
+from quail_engine.sql.dialect import AiFunction, has_span
 from quail_engine.sql.guards import at_root, grouped, guard_of
-from quail_engine.sql.scopes import Clause, Place, holds_ai, operands, place_of
+from quail_engine.sql.scopes import Clause, Place, holds_ai, is_of_item, operands, place_of
 from quail_engine.sql.source import Source
 
 # NULL in gives NULL out, or, as in Kleene's AND and OR, a value that no answer would change.
@@ -83,7 +83,7 @@ def _space(node: exp.Expr, place: Place, passes: Passes, source: Source) -> RowS
     select = place.scope
     assert isinstance(select, exp.Select), "what is ordered stands in a SELECT"
     where = select.args.get("where")
-    if node.find_ancestor(*OF_ITEMS, exp.Select) is not select:  # items are no rows
+    if is_of_item(node):
         return None
     if place.clause not in (Clause.WHERE, Clause.SELECT) or (place.clause is Clause.SELECT and where and holds_ai(where.this)):
         return None

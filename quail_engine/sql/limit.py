@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from quail_engine.sql.aliases import is_within, item_of
 from quail_engine.sql.conjuncts import Conjunct, conjunct_of
-from quail_engine.sql.dialect import OF_ITEMS, AiFunction, has_span, span
+from quail_engine.sql.dialect import AiFunction, has_span, span
 from quail_engine.sql.guards import grouped, guard_of
 from quail_engine.sql.junctions import is_monotone
 from quail_engine.sql.pairs import joins_only_drop
-from quail_engine.sql.scopes import Clause, holds_ai, is_inner, name_of, operands, place_of, table_of, visible_ctes
+from quail_engine.sql.scopes import Clause, holds_ai, is_inner, is_of_item, name_of, operands, place_of, table_of, visible_ctes
 from quail_engine.sql.source import Source
 
 _PASSES_ON = ("expressions", "from_", "with_")
@@ -194,7 +194,7 @@ def _is_column(item: exp.Expr, relation: exp.Expr) -> bool:
 
 def _only_shows(node: AiFunction, select: exp.Select) -> bool:
     """Whether a call is a part of an item of the select list, evaluated a row, and nothing else reads it."""
-    if not _in_select_list(node, select) or node.find_ancestor(*OF_ITEMS, exp.Select) is not select:
+    if not _in_select_list(node, select) or is_of_item(node):
         return False
     if node.find(exp.Star, exp.Columns):  # a star makes several calls, one a column
         return False

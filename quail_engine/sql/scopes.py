@@ -10,7 +10,7 @@ from itertools import takewhile
 from sqlglot import exp
 
 from quail_engine.sql.aliases import is_within, item_of
-from quail_engine.sql.dialect import AiFunction, restore_from
+from quail_engine.sql.dialect import OF_ITEMS, AiFunction, restore_from
 
 
 class Clause(IntEnum):
@@ -72,6 +72,11 @@ def place_of(node: exp.Expr) -> Place:
     elif clause is Clause.ON:
         clause = Clause.FROM  # the joined relation itself, such as the argument of a table function
     return Place(around, clause, join)
+
+
+def is_of_item(node: exp.Expr) -> bool:
+    """Whether an expression is evaluated for each item of a list, and not for a row."""
+    return isinstance(node.find_ancestor(*OF_ITEMS, exp.Select), OF_ITEMS)
 
 
 def holds_ai(node: exp.Expr | None) -> bool:
